@@ -6,7 +6,7 @@ A trial returns the broken ways. Of a scheme with a fault it ends with the first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from .shown import Shown, ways
@@ -23,6 +23,7 @@ from .trying import (
     of_machines,
     of_nobody,
     of_power,
+    of_successors,
     of_survivors,
     process_of,
 )
@@ -67,6 +68,13 @@ _DELETING = {
     "forty with deletes": Load("a", 40, 2, "16 B", clients=3, deletes=0.4),
 }
 _THREADS = {"two threads": Load("update-only", 6, 1, "16 B", clients=3, threads=2)}
+_WAITING = {
+    "six that wait": Load("update-only", 6, 1, "16 B", clients=1, work="20 us"),
+    "six that wait, two threads": Load("update-only", 6, 2, "16 B", clients=1, threads=2, work="20 us"),
+    "four batches": Load("update-only", 8, 2, "16 B", clients=1, batch=2, work="20 us"),
+}
+"""One client's updates that a server is long about: what was acknowledged and is left to recovery waits in a log, whose
+slots are used again. A platform with DDIO off: who waits for an adapter's flush alone keeps nothing with it on."""
 _RUNS = (
     Load("a", 30, 2, "16 B", clients=3, deletes=0.5),
     Load("update-only", 40, 1, "16 B", clients=4),
@@ -83,6 +91,7 @@ def trials() -> tuple[Trial, ...]:
     """All trials, those first that find most for their time."""
     adr, away, eadr = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"))
     six, mixed, sixteen, forty = _LOADS.items()
+    slow = _WAITING["six that wait"]
     whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), frozenset({*map(str, ALIVE), RETURNS}), "nothing fails")
     found = [whole, *(_power(*load, *place, alone=True) for load in _ALONE.items() for place in (adr, eadr, away))]
     found += [_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]
@@ -91,6 +100,13 @@ def trials() -> tuple[Trial, ...]:
     found += [_power(*mixed, *adr, schedules=(1, 2)), _power(*forty, *eadr, schedules=(0, 1, 2))]
     found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("longer lives", *adr, *_LONG)]
     found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
+    found += [_power(*load, *away, waiting=True) for load in _WAITING.items()]
+    found.append(_power("three that wait", replace(slow, operations=3), *away, again=True, waiting=True))
+    name, everything = "a server's process, then power", frozenset(map(str, AFTER_SERVER))
+    quick = replace(slow, operations=3, work="5 us")
+    found.append(
+        Trial(f"{name}, optane-adr, ddio off", of_successors(quick, AFTER_SERVER), everything, name, dear=True)
+    )
     short = Load("a", 12, 2, "32 B")
     for name, conditions, ask in (
         ("a client's power", AFTER_CLIENT, of_survivors(lambda _: "client[0] power", short, AFTER_CLIENT)),
@@ -113,10 +129,11 @@ def _power(
     *,
     again: bool = False,
     alone: bool = False,
+    waiting: bool = False,
 ) -> Trial:
-    place = f"{platform}, ddio {ddio}" + (", one client" if alone else "")
+    place = f"{platform}, ddio {ddio}" + (", one client" if alone else ", updates that wait" if waiting else "")
     what = f"{name}, cores pausing" if any(schedules) else f"{name}, power fails in recovery" if again else name
-    ask = of_power(load, platform, ddio, schedules, paused=alone or any(schedules), again=again)
+    ask = of_power(load, platform, ddio, schedules, paused=alone or waiting or any(schedules), again=again)
     return Trial(f"{what}, {platform}, ddio {ddio}", ask, ways(AFTER_POWER), place, dear=again)
 
 

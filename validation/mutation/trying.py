@@ -16,7 +16,7 @@ from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS
 from ...protocols.guarantees import NO_FAULT, Condition, Verdict
 from ...protocols.objects import REGISTERS
 from ...protocols.scheme import Scheme
-from ...scenarios.arguments import RoleFields
+from ...scenarios.arguments import RoleFields, YcsbFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
@@ -42,6 +42,8 @@ AFTER_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZAB
 ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
 FIRST = "optane-adr", "on"
 """The platform with its DDIO where whoever needs other memory is tried, on one that has it, and nowhere else."""
+AWAY = FIRST[0], "off"
+"""The same with DDIO off: what an adapter brings goes to the memory, not to a cache."""
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 
@@ -57,7 +59,8 @@ _PAUSES = tuple(range(1, 7))
 class Load:
     """Operations, their mix, keys, the size of a value, clients; the share of the updates that delete; server threads.
 
-    A scheme that deletes nothing, or whose server has one thread, is not tried with such a load.
+    ``batch`` operations are one request, and a server computes for ``work`` beside each. A scheme that deletes nothing,
+    whose server has one thread or does not compute, or that takes no batches, is not tried with such a load.
     """
 
     mix: str
@@ -67,18 +70,33 @@ class Load:
     clients: int = 2
     deletes: float = 0.0
     threads: int = 1
+    batch: int = 1
+    work: str = ""
 
     def fits(self, scheme: type[Scheme]) -> bool:
         """Whether a scheme can be given this load: one of registers."""
         served = any(role.served for role in scheme.role_types.values())
         able = scheme.model in REGISTERS and bool(scheme.removals or not self.deletes)
-        return able and (served or self.threads == 1)
+        return able and (served or (self.threads == 1 and not self.work)) and (scheme.batches or self.batch == 1)
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
         roles: dict[str, RoleFields] = {"client": {"processes": self.clients}}
         if self.threads > 1:
             roles |= {name: {"threads": self.threads} for name, role in scheme.role_types.items() if role.served}
+        workload: YcsbFields = {
+            "kind": "ycsb",
+            "mix": self.mix,
+            "operations": self.operations,
+            "keys": self.keys,
+            "value": self.value,
+            "zipf": 0.0,
+            "deletes": self.deletes,
+        }
+        if self.batch > 1:
+            workload["batch"] = self.batch
+        if self.work:
+            workload["work"] = self.work
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",
@@ -86,15 +104,7 @@ class Load:
             vary=_place(scheme, platform, ddio),
             schemes=[scheme.name],
             roles=roles,
-            workload={
-                "kind": "ycsb",
-                "mix": self.mix,
-                "operations": self.operations,
-                "keys": self.keys,
-                "value": self.value,
-                "zipf": 0.0,
-                "deletes": self.deletes,
-            },
+            workload=workload,
             crash={"fault": fault},
         ).build()
 
@@ -173,6 +183,30 @@ def of_survivors(fault_of: Callable[[type[Scheme]], str | None], load: Load, con
         scenario, variant = _single(load.scenario(scheme, fault, *FIRST))
         runs = ((scenario, variant, at_ps, 0) for at_ps in instants(scenario, variant, 0)[1])
         return _executed(runs, conditions, kept)
+
+    return ask
+
+
+def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
+    """A server's process ends at every instant of a run, and then power fails at every instant, all images.
+
+    Its successor goes on with what recovery has left, on the platform where the memory is written past the caches.
+    """
+
+    def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
+        first, second = process_of(scheme), power_of(scheme)
+        if first is None or second is None or machines(scheme) > 1 or not load.fits(scheme):
+            return UNFIT
+        if not tried_on(scheme, *AWAY):
+            return UNFIT
+        walk = Walk(*_single(load.scenario(scheme, f"{first} then {second}", *AWAY)))
+        walk.most = RUNS
+        broken: set[str] = set()
+        for state in walk.states(walk.instants):
+            broken.update(map(str, judge_state(state, conditions)))
+            if not broken.isdisjoint(kept):
+                return Shown(frozenset(broken))
+        return Shown(frozenset(broken), walk.complete)
 
     return ask
 
