@@ -117,8 +117,11 @@ class Poster:
         slots: int = 1,
         *,
         domain: ProtectionDomain | None = None,
+        buffers: Sequence[int] | None = None,
     ) -> None:
-        """``domain`` is that of its queue pairs; None: a new one of the process that has the thread's name."""
+        """``domain`` is that of its queue pairs; None: a new one of the process that has the thread's name. ``buffers``
+        are those of one whose queue pairs are destroyed or in the error state, of as many bytes; None: new ones.
+        """
         self.thread = thread
         self.node = node
         self.domain = domain or node.process(thread.name).alloc_pd()
@@ -126,7 +129,8 @@ class Poster:
         self._slot_bytes = max(64, slot_bytes)
         self._slots = slots
         dram = node.memory["dram"]
-        self._free = deque(dram.allocate(self._slot_bytes, "scratch") for _ in range(slots))
+        self.buffers = buffers or [dram.allocate(self._slot_bytes, "scratch") for _ in range(slots)]
+        self._free = deque(self.buffers)
         self._under_way: dict[int, Posted] = {}
         """By wr_id, in the order of the posts."""
         self._posted = self._completed = 0

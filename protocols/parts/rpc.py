@@ -73,24 +73,25 @@ class Listener:
         self._sent = node.create_cq()
         self._ends: dict[int, _Buffers] = {}
         self._listening = False
-        self._waiting: list[Signal] = []
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
         return self.door.register(address, length)
 
     def listen(self) -> None:
-        """From now on clients may connect; those that wait for it do."""
+        """From now on clients may connect; those that wait for a process of this node to listen do."""
         self._listening = True
-        for signal in self._waiting:
+        for signal in self.node.awaited_by:
             signal.set()
-        self._waiting.clear()
+        self.node.awaited_by.clear()
 
     def until_listening(self, thread: Thread) -> Code:
-        """Wait, as a client whose connection broke, until a connection would be accepted."""
-        if not self._listening:
+        """Wait, as a client whose connection broke, until a connection would be accepted: by this process, or by the
+        successor that listens first if this one dies before it does, or has lost its power.
+        """
+        if not self._listening or self.node.off:
             signal = Signal(thread.clock)
-            self._waiting.append(signal)
+            self.node.awaited_by.append(signal)
             yield from thread.wait(signal)
 
     def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
