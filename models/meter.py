@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -254,3 +254,25 @@ class MeteredThread(Thread):
             self.span = span
         if span is not None and span is self.span:
             span.mark(FOUND, self.now_ps)
+
+
+class PartHistory:
+    """Who did what to a part of a system that programs share, in the rows that ``rpsim check`` reads: an operation is
+    noted twice, when it is invoked and when it has returned (``ok``).
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._clock = clock
+
+    def add(self, process: str, kind: str, f: str, value: Any) -> None:
+        """A process invokes an operation, or it returns, now."""
+        self._note({"process": process, "type": kind, "f": f, "value": value})
+
+    def crash(self) -> None:
+        """The process that served the part has died: what it was at never returns."""
+        if self.rows:
+            self._note({"type": "crash", "node": "server"})
+
+    def _note(self, row: dict[str, Any]) -> None:
+        self.rows.append({**row, "time": self._clock.now_ps / 1000})

@@ -17,12 +17,14 @@ from .cpu.channel import CompletionChannel
 from .cpu.core import Core
 from .cpu.noise import Noise
 from .cpu.scheduler import FairCore
+from .cpu.software import Signal
 from .cpu.thread import Thread
 from .durability.ordering import Ordering
 from .durability.places import Domain
 from .fabric.disturbance import Disturbance, Weather
 from .fabric.fabric import Fabric
 from .host.numa import build_sockets
+from .kernel.sockets import Socket
 from .kernel.system_calls import Kernel
 from .memory.bandwidth import without
 from .memory.devices import AddressSpace, MemoryDevice
@@ -82,6 +84,8 @@ class Node:
         self.threads: list[Thread] = []
         self.former: list[MemoryDevice] = []
         """Its memory before each time that its power came back."""
+        self.awaited_by: list[Signal] = []
+        """Of threads elsewhere that wait until a process here listens, whichever process that will be."""
         self._switch_on()
 
     def _switch_on(self) -> None:
@@ -155,6 +159,11 @@ class Node:
         self.nic.power_off(last_ps)
         for process in self._processes.values():
             process.stop()
+
+    @property
+    def off(self) -> bool:
+        """Whether it has no power."""
+        return self.nic.off_ps <= self.system.clock.now_ps
 
     def power_on(self, line: Callable[[int, int], bytes]) -> None:
         """Power is back: the machine is as new, but for memory that lasts, which holds what ``line`` says.
@@ -231,6 +240,7 @@ class Process:
         self.node = node
         self._code: list[simpy.Process] = []
         self._domains: list[ProtectionDomain] = []
+        self._sockets: list[Socket] = []
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run a thread's code from now on; done when it returns, or when the process ends."""
@@ -243,6 +253,11 @@ class Process:
         domain = ProtectionDomain(self.node.nic)
         self._domains.append(domain)
         return domain
+
+    def own(self, socket: Socket) -> Socket:
+        """A socket of this process, which is closed when it ends; returns it."""
+        self._sockets.append(socket)
+        return socket
 
     def stop(self) -> None:
         """Its threads execute nothing any more."""
@@ -267,6 +282,9 @@ class Process:
                 if qp.peer is not None and told:
                     self.node.nic.disconnect(qp, qp.peer.fail)
         self._domains.clear()
+        for socket in self._sockets:
+            socket.close()
+        self._sockets.clear()
 
 
 class System:

@@ -29,6 +29,8 @@ from .software import Code, SoftwareThread
 CrcOf = Callable[[bytes], int | None]
 """The checksum that a record's head says the rest has; None where it says none."""
 
+_SAMPLED_BYTES = 1 << 20
+"""Caches are asked for so many bytes of a range that is touched: what is behind misses them as the first ones do."""
 _BITS_PS = 8 * 10**12
 """Bits of a byte times picoseconds of a second."""
 
@@ -107,6 +109,39 @@ class Instructions(SoftwareThread):
         if seen or self.host.peers:
             self._looked(Event.LOAD, clock._now, address, start_ps, seen)
         return data
+
+    def load_all(self, addresses: Sequence[int], length: int) -> Code:
+        """Load ``length`` bytes at each of these addresses, none of which depends on another load; returns them.
+
+        A core that executes out of order has as many of them under way as it has fill buffers: it takes until the last.
+        """
+        core = self.core
+        if not core.undivided:
+            yield from self._turn()
+            core = self.core
+        start_ps, took_ps, found = self.clock._now, 0, []
+        for address in addresses:
+            cost_ps = self.host.access_ps(address, length, False, core.agent, core.fills)
+            took_ps = max(took_ps, cost_ps)
+        self.account.memory_ps += took_ps
+        yield core.run(self, took_ps)
+        for address in addresses:
+            data, seen = self.host.load(self.clock._now, address, length)
+            if seen or self.host.peers:
+                self._looked(Event.LOAD, self.clock._now, address, start_ps, seen)
+            found.append(data)
+        return found
+
+    def touch(self, address: int, length: int, *, store: bool = False) -> Code:
+        """The time of loads of a range, or of stores to it, whose bytes the code that runs here does not look at: it
+        knows them, or makes them when somebody looks. A long range takes as long a byte as its first megabyte.
+        """
+        yield from self._turn()
+        core, copy_ps, some = self.core, self._copy_ps(length) if store else 0, min(length, _SAMPLED_BYTES)
+        access_ps = self.host.access_ps(address, some, store, core.agent, core.fills) * length // max(1, some)
+        self.account.memory_ps += access_ps
+        self.account.copy_ps += copy_ps
+        yield core.run(self, access_ps + copy_ps)
 
     def prefetch(self, address: int, length: int) -> Code:
         """``prefetcht0`` of each line of a range: on its way to the cache; the core waits for a fill buffer only.

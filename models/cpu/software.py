@@ -105,9 +105,10 @@ class SoftwareThread:
         """
         return self.work(self._cpu.request_ps - (0 if injected else self.injected_ps))
 
-    def software(self, name: str) -> Code:
+    def software(self, name: str, times: int = 1) -> Code:
         """Software that only a set-up's own numbers describe, by its name under ``cpu.software`` of the platform.
 
+        It runs so many ``times``, one after the other.
         Raises InputError for a name that the platform does not have.
         """
         costs = self._cpu.software
@@ -115,7 +116,7 @@ class SoftwareThread:
             expected = f"one of {', '.join(costs)}" if costs else "a platform that has named costs"
             found = f"no cost of the software '{name}'"
             raise InputError(Mistake(found, expected, field="platform: cpu.software", nearest=nearest(name, costs)))
-        return self.work(costs[name].time_ps)
+        return self.work(costs[name].time_ps * times)
 
     def work(self, cost_ps: int) -> Code:
         """Software that takes ``cost_ps`` of a core of its own."""
@@ -171,6 +172,10 @@ class SoftwareThread:
         """``nanosleep`` until a deadline; nothing once it has passed."""
         if deadline.at_ps > self.now_ps:
             yield from self.sleep(deadline.at_ps - self.now_ps)
+
+    def sleep_again(self, since: Deadline) -> Code:
+        """``nanosleep`` for as long as an instant lies back: a loop that does so waits twice as long each time."""
+        yield from self.sleep(max(0, self.now_ps - since.at_ps))
 
     def sleep(self, duration_ps: int) -> Code:
         """``nanosleep``: a timer's interrupt ends it."""

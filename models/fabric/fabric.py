@@ -28,6 +28,10 @@ Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
 
 
+NO_QUEUE_PAIR = 0
+"""In the place of a queue pair's number: a frame of TCP."""
+
+
 class Departure(NamedTuple):
     """A packet that left a port: when its last and its first bit did, which port, the number of the sender's queue pair
     there, and where it goes.

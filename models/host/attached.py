@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from typing_extensions import override
 
@@ -29,6 +29,16 @@ HOST = Destination()
 """All memory behind the root complex."""
 Behind = tuple[tuple[int, int], ...]
 """Release edges of a write: (channel of the trace, how many of its first chunks are visible before)."""
+
+
+class WriteOrder(TypedDict, total=False):
+    """What :meth:`AttachedMemory.dma_write` takes by name, for a memory that hands it on."""
+
+    behind: Behind
+    late_ps: int
+    not_before_ps: int
+    credits: PostedCredits | None
+    chunk: Chunk | None
 
 
 class AttachedMemory(ABC):

@@ -27,12 +27,12 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from ...sim.bytespace import lines
 from ...sim.clock import Clock
 from ...sim.streams import Streams
-from ...sim.trace import Chunk, Trace
+from ...sim.trace import Trace
 from ..memory.devices import AddressSpace, MemoryDevice
 from ..memory.imc import Traffic
 from ..pcie.credits import PostedCredits
@@ -40,7 +40,7 @@ from ..pcie.link import Tlp
 from ..profiles.parameters.memory import MediaParameters
 from ..profiles.platform import Platform
 from .access import CacheAccess
-from .attached import AttachedMemory, Behind
+from .attached import AttachedMemory, WriteOrder
 from .beside import BesideAdapter
 from .cacheset import DIRTY, LINE_BITS, LINE_MASK, Key, line_key
 from .dimms import Dimms
@@ -304,33 +304,15 @@ class NumaDimms(Dimms):
         accepted_ps: int,
         transit_ps: int,
         arrive_ps: int,
-        *,
-        behind: Behind = (),
-        late_ps: int = 0,
-        not_before_ps: int = 0,
-        credits: PostedCredits | None = None,
-        chunk: Chunk | None = None,
+        **order: Unpack[WriteOrder],
     ) -> int:
         """Near and far writes take different times, and keep their order as posted writes do."""
-        root = self._socket
-        if not late_ps and root.ordered_ps > arrive_ps + self._posted_write_ps:
-            not_before_ps = max(not_before_ps, root.ordered_ps)
+        ordered_ps, late = self._socket.ordered_ps, order.get("late_ps", 0)
+        if not late and ordered_ps > arrive_ps + self._posted_write_ps:
+            order["not_before_ps"] = max(order.get("not_before_ps", 0), ordered_ps)
         self._ask(offset, len(data), accepted_ps)
-        visible_ps = super().dma_write(
-            offset,
-            data,
-            channel,
-            writer,
-            accepted_ps,
-            transit_ps,
-            arrive_ps,
-            behind=behind,
-            late_ps=late_ps,
-            not_before_ps=not_before_ps,
-            credits=credits,
-            chunk=chunk,
-        )
-        if not late_ps:
+        visible_ps = super().dma_write(offset, data, channel, writer, accepted_ps, transit_ps, arrive_ps, **order)
+        if not late:
             self._ordered(visible_ps)
         return visible_ps
 

@@ -4,6 +4,8 @@ A message is copied into the kernel, cut into segments by the adapter, and goes 
 RDMA packets, and through the switch. At the other side an interrupt, held back by moderation, lets the softirq take the
 message in on the core that the socket is steered to; a thread that sleeps is woken. Bytes arrive in the order in which
 they were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
+Where a process ends the kernel closes its sockets, and their peers learn so (RST); of a machine without power nobody
+learns anything.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import simpy
 from typing_extensions import override
 
 from ..cpu.core import Core
+from ..cpu.software import Deadline
 from ..cpu.thread import Code, Thread
+from ..fabric.fabric import NO_QUEUE_PAIR
 from ..nic.wire import crossed
 from ..profiles.parameters.storage import KernelParameters
 from ..storage.waiting import enter, sleep
@@ -26,12 +30,19 @@ BURST_BYTES = 65_536
 """The largest piece that the kernel hands to the adapter at once (TCP segmentation offload)."""
 
 
+class ConnectionReset(Exception):
+    """ECONNRESET, EPIPE: the process at the other end is gone."""
+
+
 class Burst:
     """Segments that the adapter makes of one piece: the facts that the port needs of them, as of a response."""
 
-    __slots__ = ("data", "end_ps", "key", "more", "n_bytes", "parts", "sent_bytes", "sizes", "span", "start_ps")
+    __slots__ = (
+        "data", "end", "end_ps", "key", "more", "n_bytes", "parts", "sent_bytes", "sizes", "span", "start_ps", "to",
+    )  # fmt: skip
 
-    def __init__(self, key: int, data: bytes, sizes: list[int]) -> None:
+    def __init__(self, end: Socket, key: int, data: bytes, sizes: list[int]) -> None:
+        self.end, self.to = end, end.peer
         self.key = key
         self.data = data
         self.sizes = sizes
@@ -46,15 +57,17 @@ class Burst:
 class Socket:
     """One end of a connection; ``core`` is where its softirqs run, that of the thread that reads it."""
 
+    number = NO_QUEUE_PAIR
+
     def __init__(self, node: Machine, core: Core) -> None:
         nic = node.nic
         self.node = node
         self.core = core
         self.peer: Socket = self
+        self.nic = nic
         self.sent_bytes = 0
         self._clock = node.system.clock
         self._kernel: KernelParameters = node.system.platform.kernel
-        self._nic = nic
         self._key = tie(adapter=nic.number + 1, queue_pair=nic.next_qp_number())
         self._received: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -64,19 +77,34 @@ class Socket:
         self._readers: deque[simpy.Event] = deque()
         self._interrupt_ps = 0
         """When the adapter interrupts next, or has last."""
+        self.closed = False
+        """Its own process has gone."""
+        self.reset = False
+        """That of the other end has, and this end knows."""
 
     @property
     def readable_bytes(self) -> int:
         """The number of bytes that :meth:`recv` would find."""
         return self._waiting_bytes
 
+    def close(self) -> None:
+        """The kernel closes it, its process having ended: what it has sent still arrives, and behind it a reset."""
+        if not self.closed:
+            self.closed = True
+            self._post(b"")
+
     # sending ----------------------------------------------------------------------------------------------
     def send(self, thread: Thread, data: bytes) -> Code:
-        """send(2): returns once the kernel has all of it; sleeps while the receiver has no room."""
+        """send(2): returns once the kernel has all of it; sleeps while the receiver has no room.
+
+        Raises ConnectionReset.
+        """
         kernel, done = self._kernel, 0
         yield from enter(thread)
         while done < len(data):
-            while not self.peer._room:
+            while self.reset or not self.peer._room:
+                if self.reset:
+                    raise ConnectionReset
                 event = simpy.Event(self._clock)
                 self._senders.append(event)
                 yield from sleep(thread, event)
@@ -92,19 +120,19 @@ class Socket:
         kernel = self._kernel
         sizes = [
             kernel.frame_bytes + min(kernel.segment_bytes, len(piece) - at)
-            for at in range(0, len(piece), kernel.segment_bytes)
+            for at in range(0, max(1, len(piece)), kernel.segment_bytes)
         ]
         self._key += NEXT_REQUEST
         self.sent_bytes += len(piece)
-        burst = cast(Any, Burst(self._key, piece, sizes))
+        burst = cast(Any, Burst(self, self._key, piece, sizes))
         self._clock.call_at(self._clock.now_ps + kernel.adapter_ps, self._at_port, burst)
 
     def _at_port(self, burst: Any) -> None:
-        self._nic.port.response(self._clock.now_ps, burst, self._leave)
+        self.nic.port.response(self._clock.now_ps, burst, self._leave)
 
     def _leave(self, burst: Any) -> None:
         """The first segment may be at the last switch: if it is, it goes on, and the others follow."""
-        port, clock = self._nic.port, self._clock
+        port, clock = self.nic.port, self._clock
         if burst.start_ps < 0:
             port.serve_response(burst)
         head_ps, key = burst.start_ps + port.propagation_ps, burst.key + RESPONSE
@@ -118,9 +146,9 @@ class Socket:
     def _cross(self, frame: tuple[Any, int, int]) -> None:
         burst, turn, end_ps = frame
         there = self.peer
-        if end_ps > self._nic.off_ps:
+        if end_ps > self.nic.off_ps:
             return
-        tail_ps = crossed(self.node.system.fabric, there._nic, self._clock.now_ps, end_ps, burst.sizes[turn])
+        tail_ps = crossed(self.node.system.fabric, there.nic, self._clock.now_ps, end_ps, burst.sizes[turn])
         if turn == len(burst.sizes) - 1:
             self._clock.hardware(tail_ps + self._kernel.adapter_ps, burst.key + RESPONSE, there._arrived, burst)
 
@@ -128,7 +156,7 @@ class Socket:
     def _arrived(self, burst: Any) -> None:
         """All of a burst is in the receiver's memory: an interrupt, now or with the bursts that came shortly before."""
         now_ps = self._clock.now_ps
-        if now_ps > self._nic.off_ps:
+        if now_ps > self.nic.off_ps:
             return
         if self._interrupt_ps <= now_ps:
             self._interrupt_ps = now_ps + self._kernel.moderation_ps
@@ -140,16 +168,28 @@ class Socket:
         self.core.interrupt(self._clock, self.node.cpu.os.interrupt_ps + stack_ps, self._take_in, burst.data)
 
     def _take_in(self, data: bytes) -> None:
-        self._received.append(data)
+        if self.closed:
+            return
+        if not data:
+            self.reset = True
+            while self._senders:
+                self._senders.popleft().succeed()
+        else:
+            self._received.append(data)
         self._waiting_bytes += len(data)
         while self._readers:
             self._readers.popleft().succeed()
 
     def recv(self, thread: Thread, most: int) -> Code:
-        """recv(2): at least a byte and at most so many, in order; sleeps until there is something."""
+        """recv(2): at least a byte and at most so many, in order; sleeps until there is something.
+
+        Raises ConnectionReset behind the last byte.
+        """
         kernel = self._kernel
         yield from enter(thread)
         while not self._waiting_bytes:
+            if self.reset:
+                raise ConnectionReset
             yield from self.until_readable(thread)
         data = self._take(most)
         yield from thread.kernel(kernel.copy_ps_per_byte * len(data))
@@ -188,24 +228,41 @@ class Epoll:
     def __init__(self, kernel: KernelParameters) -> None:
         self._kernel = kernel
         self._sockets: list[Socket] = []
+        self._asleep: list[_Once] = []
+        """The events of threads that wait."""
 
     def add(self, socket: Socket) -> None:
-        """Add a socket to wait for, for reading (EPOLL_CTL_ADD)."""
+        """Add a socket to wait for, for reading (EPOLL_CTL_ADD), by those too that wait already."""
         self._sockets.append(socket)
+        for event in self._asleep:
+            socket.notify(event)
 
-    def wait(self, thread: Thread) -> Code:
-        """epoll_wait(2): sleeps until there is one; returns all that can be read, in the order of being added."""
+    def remove(self, socket: Socket) -> None:
+        """Wait for a socket no more (EPOLL_CTL_DEL)."""
+        self._sockets.remove(socket)
+
+    def wait(self, thread: Thread, deadline: Deadline | None = None) -> Code:
+        """epoll_wait(2): sleeps until there is one; returns all that can be read, in the order of being added.
+
+        None by the ``deadline``: an empty list.
+        """
         yield from enter(thread)
-        while not (ready := [socket for socket in self._sockets if socket.readable_bytes]):
-            yield from self._sleep(thread)
+        while not (ready := [socket for socket in self._sockets if socket.readable_bytes or socket.reset]):
+            if deadline is not None and thread.now_ps >= deadline.at_ps:
+                return []
+            yield from self._sleep(thread, deadline)
         yield from thread.kernel(self._kernel.epoll_ps * len(ready))
         return ready
 
-    def _sleep(self, thread: Thread) -> Code:
+    def _sleep(self, thread: Thread, deadline: Deadline | None) -> Code:
         event = _Once(thread.clock)
         for socket in self._sockets:
             socket.notify(event)
+        if deadline is not None:
+            thread.clock.call_at(deadline.at_ps, _happens, event)
+        self._asleep.append(event)
         yield from sleep(thread, event)
+        self._asleep.remove(event)
 
 
 class _Once(simpy.Event):
@@ -216,6 +273,10 @@ class _Once(simpy.Event):
         if not self.triggered:
             super().succeed(value)
         return self
+
+
+def _happens(event: _Once) -> None:
+    event.succeed()
 
 
 def connect(client: Machine, server: Machine, client_core: int = 0, server_core: int = 0) -> tuple[Socket, Socket]:

@@ -56,6 +56,10 @@ class Allocation(NamedTuple):
         return f"{self.label}+{offset:#x}" if offset else self.label
 
 
+class DeviceFull(MemoryError):
+    """A memory device has no room for what a program reserves."""
+
+
 class MemoryDevice:
     """One memory device: ``number`` is unique in the system, ``index`` in its node."""
 
@@ -76,10 +80,10 @@ class MemoryDevice:
         self._next = 64  # address 0 stays free, so that it may mean "nowhere"
 
     def allocate(self, length: int, label: str, item_bytes: int | None = None, align: int = 64) -> int:
-        """Reserve ``length`` bytes; returns the node-wide address. Raises MemoryError when the device is full."""
+        """Reserve ``length`` bytes; returns the node-wide address. Raises DeviceFull."""
         start = -(-self._next // align) * align
         if start + length > self.space.size_bytes:
-            raise MemoryError(f"{self.name}: no room for {label} ({length} bytes)")
+            raise DeviceFull(f"{self.name}: no room for {label} ({length} bytes)")
         self._next = start + length
         self._allocations.append(Allocation(start, length, label, item_bytes))
         return self.base + start

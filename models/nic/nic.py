@@ -13,7 +13,7 @@ from typing_extensions import override
 from ...sim.clock import Clock
 from ...sim.trace import NEVER
 from ..durability.ordering import Ordering
-from ..fabric.fabric import Departure, Fabric
+from ..fabric.fabric import NO_QUEUE_PAIR, Departure, Fabric
 from ..host.hostmemory import HostMemory
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
@@ -144,7 +144,8 @@ class Nic(Adapter):
             if isinstance(end_ps, int) and end_ps <= now_ps:
                 found.setdefault((peer.nic.name, own.number), set()).add(end_ps)
         for packet in departures:
-            if packet.port == self.name and packet.end_ps <= now_ps < packet.end_ps + there_ps:
+            ours = packet.port == self.name and packet.queue_pair != NO_QUEUE_PAIR
+            if ours and packet.end_ps <= now_ps < packet.end_ps + there_ps:
                 found.setdefault((packet.to, packet.queue_pair), set()).add(packet.end_ps)
         return {path: sorted(ends) for path, ends in sorted(found.items())}
 

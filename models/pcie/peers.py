@@ -80,11 +80,16 @@ class PeerDevice:
         return max(lines * issue_ps, room_ps - start_ps)
 
     def load_ps(self, length: int, start_ps: int) -> int:
-        """How long a core's uncached loads of ``length`` bytes take, one after the other."""
-        trip_ps = self.parameters.mmio_read_ps
+        """How long a core's loads of ``length`` bytes take: uncached ones one after the other, streaming ones of a
+        write-combining mapping line by line, some lines at once (Intel SDM, volume 1, section 12.10.3: MOVNTDQA).
+        """
+        p = self.parameters
+        trip_ps, at_once_bytes, streamed_bytes = p.mmio_read_ps, p.mmio_width_bytes, LINE_BYTES * p.mmio_overlap
+        if p.mapping == "wc":
+            at_once_bytes = streamed_bytes
         arrive_ps = start_ps + trip_ps // 2
-        loads = max(1, -(-length // self.parameters.mmio_width_bytes))
-        return self.read_ready_ps(arrive_ps) - arrive_ps + loads * trip_ps
+        trips = max(1, -(-length // at_once_bytes))
+        return self.read_ready_ps(arrive_ps) - arrive_ps + trips * trip_ps
 
     def status_read_ps(self, start_ps: int) -> int:
         """How long a core's read of PMRSTS takes, which may be the write barrier."""

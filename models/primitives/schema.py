@@ -1,4 +1,4 @@
-"""The language for editors and people: a JSON schema, and the reference in docs/primitives.md, made from the words."""
+"""The language for editors and people: a JSON schema, and the reference for people, made from the words."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _value(parameter: ActionParameter) -> dict[str, Any]:
 
 
 def reference() -> str:
-    """The reference of docs/primitives.md, as Markdown: fields of a file, then every action with its parameters."""
+    """The reference, in Markdown for the documentation site: fields of a file, then every action."""
     lines = ["| field | is |", "|---|---|"]
     lines += [f"| `{name}` | {text} |" for name, text in FIELDS.items()]
     lines += ["", f"A step has `at` and `do`, and may have {_words(STEP_FIELDS[:1] + STEP_FIELDS[3:])}.", ""]

@@ -143,8 +143,8 @@ def load_platform(name: str, **settings: str | bool | int) -> Platform:
 
 def _load(name: str, settings: tuple[tuple[str, str | bool | int], ...]) -> Platform:
     profile = read_profile(name)
-    reader, mistakes = ProfileReader(), profile.at.mistakes
     declared = profile.declared()
+    reader, mistakes = ProfileReader(profile.choices(declared.values())), profile.at.mistakes
     chosen = {key: setting.default for key, setting in declared.items()}
     for key, value in settings:
         text = ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ first one lowest; a part states only its component and is no platform by itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -71,11 +71,21 @@ class ProfileFile:
         for name, at in self.settings.items():
             sets, values, default, source = (at[key].data for key in ("sets", "values", "default", "source"))
             words = tuple(_word(value) for value in values) if isinstance(values, list) else ()
-            if not isinstance(sets, str) or not words or _word(default) not in words or not isinstance(source, str):
+            if not isinstance(sets, str) or not words or "default" not in at or not isinstance(source, str):
                 at.wrong("{sets: group.key, values: [two, or more], default: one of them, source: text}")
+            elif _word(default) not in words:
+                at["default"].wrong(f"one of {', '.join(words)}", close=nearest(_word(default), words))
             else:
                 settings[name] = ProfileSetting(name, sets, words, _word(default), source)
         return settings
+
+    def choices(self, settings: Iterable[ProfileSetting]) -> dict[str, list[tuple[Any, Cursor]]]:
+        """By the path of a parameter: every value that these settings may give it, and where the file names it."""
+        choices: dict[str, list[tuple[Any, Cursor]]] = {}
+        for setting in settings:
+            named = [(_data(value), self.settings[setting.name]["values"]) for value in setting.values]
+            choices.setdefault(setting.sets, []).extend(named)
+        return choices
 
     def put(self, setting: ProfileSetting, value: str) -> None:
         """Put the setting's value where it belongs in the tree, with the setting's own source."""
@@ -89,7 +99,7 @@ class ProfileFile:
         if not isinstance(part, Group):
             written["sets"].wrong("the path of a parameter, as in llc.ddio", f"'{setting.sets}'")
             return
-        data = {"value": int(value) if value.isdigit() else value, "source": setting.source}
+        data = {"value": _data(value), "source": setting.source}
         old = part.parts.get(key)
         if isinstance(old, Cursor) and "range" in old:
             data["range"] = old.data["range"]
@@ -159,6 +169,11 @@ def _find(name: str, extends: Cursor | None, folder: FilePath) -> FilePath:
         raise InputError(Mistake(found, expected, nearest=nearest(name, names)))
     extends.wrong(expected, found, nearest(name, [*names, *part_names()]))
     raise InputError(extends.mistakes)
+
+
+def _data(word: str) -> int | str:
+    """The value of a parameter that the word of a setting stands for."""
+    return int(word) if word.isdigit() else word
 
 
 def _word(value: Any) -> str:

@@ -103,8 +103,10 @@ def yaml_key(field: str) -> str:
 class ProfileReader:
     """Turns trees into dataclasses; collects every parameter, and notes every mistake where it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, choices: Mapping[str, Iterable[tuple[Any, Cursor]]] | None = None) -> None:
         self.parameters: list[Parameter] = []
+        self._choices = choices or {}
+        """By a parameter's path: other values that it may be given later, and where each is named."""
 
     def read(self, kind: type[Any], tree: Group, skip: Iterable[str] = ()) -> dict[str, Any]:
         """The values of all fields of the dataclass ``kind`` but ``skip``; incomplete where there are mistakes.
@@ -172,11 +174,21 @@ class ProfileReader:
         except ValueError as error:
             found, _, expected = str(error).partition(": ")
             return at["value"].wrong(expected, found)
+        self._check_choices(hint, name, at)
         text, note = _text(value), str(note)
         self.parameters.append(
             Parameter(dotted(at.path), read, text, source.strip(), note, bounds, at.source.file, at.line)
         )
         return read
+
+    def _check_choices(self, hint: Any, name: str, at: Cursor) -> None:
+        for value, named in self._choices.get(dotted(at.path), ()):
+            try:
+                convert(hint, name, value)
+            except ValueError as error:
+                found, _, expected = str(error).partition(": ")
+                words = expected.removeprefix("one of ").split(", ")
+                named.wrong(f"{expected}, as {dotted(at.path)} takes it", found, nearest(str(value), words))
 
     @staticmethod
     def _read_range(hint: Any, name: str, value: Any, bounds: Any) -> tuple[str, str] | None:

@@ -75,6 +75,11 @@ class Blocks:
         """Reads of the drive return ``data`` from an instant on."""
         self.device.space.write_at(at_ps, 0, next(self._order), offset, data, None, now_ps)
 
+    @property
+    def explored(self) -> bool:
+        """Whether somebody may ask what a failure leaves of the drive; else its record serves its reads alone."""
+        return self._trace.complete
+
     def covers(self, offset: int, length: int) -> Versions:
         """The versions so far of the units of a range."""
         if not self.device.traced:

@@ -9,7 +9,8 @@ its size is metadata.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from enum import Flag, auto
 
 import simpy
@@ -157,8 +158,10 @@ class File:
         else:
             data = source if isinstance(source, bytes) else (yield from thread.load(source, n_bytes))
             yield from self.inode.lock.acquire(thread, exclusive=True)
-            yield from self._copy_in(thread, data, offset)
-            self.inode.lock.release()
+            try:
+                yield from self._copy_in(thread, data, offset)
+            finally:  # its process may end meanwhile
+                self.inode.lock.release()
         if self.flags & Open.O_DSYNC and (self.inode.size_dirty or not self.flags & Open.O_DIRECT):
             yield from self._sync(thread, data_only=True)  # blocks within the file went with FUA
         return n_bytes
@@ -207,7 +210,9 @@ class File:
         """The size is committed behind the data that it speaks of (data=ordered)."""
         inode = self.inode
         assert inode.size_at is not None
-        behind = self.system.blocks.covers(inode.base, size_bytes) if self._kernel.journal else ()
+        blocks = self.system.blocks
+        ordered = self._kernel.journal and blocks.explored  # a list of all blocks so far, with each write
+        behind = blocks.covers(inode.base, size_bytes) if ordered else ()
         inode.size_bytes, inode.size_changed = size_bytes, True
         self._enters(thread, inode.size_at, size_bytes.to_bytes(SIZE_BYTES, "little"), behind)
 
@@ -222,30 +227,44 @@ class File:
         inode, kernel = self.inode, self._kernel
         grown = self._grows(offset + length)
         yield from inode.lock.acquire(thread, exclusive=grown)
-        first, last = offset // self._page_bytes, (offset + length - 1) // self._page_bytes
-        cached = [number for number in range(first, last + 1) if number in inode.pages]
-        if cached:
-            yield from self._write_back(thread, cached)
-            for number in cached:
-                inode.pages.pop(number, None)
-        yield from thread.kernel(kernel.file_ps)
-        fua = bool(self.flags & Open.O_DSYNC) and self.system.drive.parameters.volatile_cache
-        commands = [
-            NvmeCommand(
-                NvmeOpcode.WRITE,
-                inode.base + at,
-                min(kernel.transfer_bytes, offset + length - at),
-                source=source + at - offset,
-                fua=fua,
-                writer=thread._writer("O_DIRECT write"),
-            )
-            for at in range(offset, offset + length, kernel.transfer_bytes)
-        ]
-        yield from self._all(thread, commands)
-        if grown:
-            self._grow(thread, offset + length)
-        self._touch()
-        inode.lock.release()
+        try:
+            first, last = offset // self._page_bytes, (offset + length - 1) // self._page_bytes
+            cached = [number for number in range(first, last + 1) if number in inode.pages]
+            if cached:
+                yield from self._write_back(thread, cached)
+                for number in cached:
+                    inode.pages.pop(number, None)
+            fua = bool(self.flags & Open.O_DSYNC) and self.system.drive.parameters.volatile_cache
+            commands = [
+                NvmeCommand(
+                    NvmeOpcode.WRITE,
+                    inode.base + at,
+                    min(kernel.transfer_bytes, offset + length - at),
+                    source=source + at - offset,
+                    fua=fua,
+                    writer=thread._writer("O_DIRECT write"),
+                )
+                for at in range(offset, offset + length, kernel.transfer_bytes)
+            ]
+            yield from self._all(thread, commands)
+            if grown:
+                self._grow(thread, offset + length)
+            self._touch()
+        finally:
+            inode.lock.release()
+
+    def ftruncate(self, thread: Thread, size_bytes: int) -> Code:
+        """ftruncate(2) to a shorter length; in effect with the inode, as any change of the size. Raises ValueError."""
+        if self.inode.size_at is None or not 0 <= size_bytes <= self.size_bytes:
+            raise ValueError(f"{self.inode.name}: cut to {size_bytes} bytes, it has {self.size_bytes}")
+        yield from enter(thread)
+        yield from self.inode.lock.acquire(thread, exclusive=True)
+        try:
+            yield from thread.kernel(self._kernel.file_ps)
+            self._grow(thread, size_bytes)
+            self._touch()
+        finally:
+            self.inode.lock.release()
 
     # syncing ----------------------------------------------------------------------------------------------
     def fsync(self, thread: Thread) -> Code:
@@ -298,12 +317,14 @@ class File:
             for start, some in _runs(run, self._most()):  # pages written back meanwhile are not written again
                 commands.append(self._command(start, some, over))
         if commands:
-            yield from thread.kernel(self._kernel.file_ps)
-            yield from self._all(thread, commands)
-            over.succeed()
-            for page in inode.pages.values():
-                if page.writing is over:
-                    page.writing = None
+
+            def written() -> None:
+                over.succeed()
+                for page in inode.pages.values():
+                    if page.writing is over:
+                        page.writing = None
+
+            yield from self._all(thread, commands, written)
 
     def _command(self, first: int, count: int, over: simpy.Event) -> NvmeCommand:
         inode, size = self.inode, self._page_bytes
@@ -319,17 +340,38 @@ class File:
     def _most(self) -> int:
         return max(1, self._kernel.transfer_bytes // self._page_bytes)
 
-    def _all(self, thread: Thread, commands: list[NvmeCommand]) -> Code:
-        """Submit commands, and sleep until all are done."""
+    def _all(self, thread: Thread, commands: list[NvmeCommand], then: Callable[[], None] | None = None) -> Code:
+        """Map blocks and submit commands, and sleep until all are done. ``then`` is called, also where the thread's
+        process ends meanwhile: the kernel goes on with what it has begun.
+        """
         event, left, core = simpy.Event(self.system.clock), itertools.count(len(commands) - 1, -1), thread.core
 
         def handled(_: NvmeCommand) -> None:
             if next(left) == 0:
                 event.succeed()
 
-        for command in commands:
-            yield from self.system.queue.submit(thread, command, lambda done: interrupt(thread, core, handled, done))
-        yield from sleep(thread, event)
+        def done(command: NvmeCommand) -> None:
+            interrupt(thread, core, handled, command)
+
+        waiting = deque(commands)
+        try:
+            if commands[0].opcode is not NvmeOpcode.FLUSH:
+                yield from thread.kernel(self._kernel.file_ps)
+            while waiting:
+                yield from self.system.queue.submit(thread, waiting[0], done)
+                waiting.popleft()
+            yield from sleep(thread, event)
+        except GeneratorExit:
+            for command in waiting:
+                command.done = command.done or done
+                self.system.drive.ring(command)
+            if then is not None and not event.triggered:
+                event.callbacks.append(lambda _: then())
+            elif then is not None:
+                then()
+            raise
+        if then is not None:
+            then()
 
     # reading ----------------------------------------------------------------------------------------------
     def pread(self, thread: Thread, offset: int, length: int) -> Code:
@@ -358,10 +400,11 @@ class File:
         if whole:
             data = bytes(size)
         elif inode.cached and cache:
-            data = system.blocks.read(system.clock.now_ps, offset, size)
+            there = min(max(self.size_bytes - number * size, 0), size)
+            data = system.blocks.read(system.clock.now_ps, offset, there) if there else b""
+            data = data.ljust(size, b"\0")  # behind the file's end a page has zeros, whatever the block holds
         else:
             command = NvmeCommand(NvmeOpcode.READ, offset, size)
-            yield from thread.kernel(self._kernel.file_ps)
             yield from self._all(thread, [command])
             data = command.data
         page = CachePage(bytearray(data))

@@ -47,7 +47,14 @@ class Lock:
             return
         event = simpy.Event(self._clock)
         self._waiting.append((exclusive, event))
-        yield from sleep(thread, event)
+        try:
+            yield from sleep(thread, event)
+        except GeneratorExit:  # its process has ended
+            if event.triggered:
+                self.release()
+            else:
+                self._waiting.remove((exclusive, event))
+            raise
 
     def release(self) -> None:
         """Give the lock back; the next threads have it from now on."""

@@ -11,11 +11,16 @@ from ...protocols.scheme import Scheme
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.load import load_scenario
+from .structures import STRUCTURES, fitted
 
 QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
+ROUNDS = ("workload.mix=a", "workload.operations=120")
+"""Settings by which the slots of a log come round: a slot that was used before holds an older call."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
+OPAQUE = "opaque-recovery"
+"""The scenario of power failures of schemes that recover all at once: small, since each state is a whole recovery."""
 
 
 def usual(kind: type[Scheme]) -> str:
@@ -55,14 +60,18 @@ def machines(kind: type[Scheme]) -> int:
 def scenario_of(fault: str, kind: type[Scheme]) -> str:
     """The name of the scenario that a scheme's fault is explored with."""
     words = fault.split()
+    if kind.one_writer:
+        return STRUCTURES
     if fault.strip() in (NO_FAULT, "none"):
         return "no-fault"
     if machines(kind) > 1:
         return SEVERAL
-    if words[-2:] == IN_RECOVERY.split():
-        return "power-in-recovery"
-    mild = LOST in words or not words or words[-1] != POWER or words[0].startswith(CLIENT)
-    return "survivors" if mild else "server-power"
+    again = words[-2:] == IN_RECOVERY.split()
+    if not again and (LOST in words or not words or words[-1] != POWER or words[0].startswith(CLIENT)):
+        return "survivors"
+    if any(role.recovers() and role.opaque() for role in kind.role_types.values()):
+        return OPAQUE
+    return "power-in-recovery" if again else "server-power"
 
 
 def file_of(name: str) -> str:
@@ -70,12 +79,27 @@ def file_of(name: str) -> str:
     return str(files(__package__) / f"{name}.yaml")
 
 
-def fitted_to(kind: type[Scheme], name: str) -> tuple[str, ...]:
-    """The settings of one of these scenarios for a scheme that has no room for its values."""
+def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
+    """The settings of one of these scenarios for a scheme: smaller values where it has no room for them, more writes
+    where it has a log of slots; for a structure with one writer and a fault all that :mod:`.structures` says.
+    """
+    if name == STRUCTURES:
+        return fitted(kind, fault)
+    scenario = load_scenario(file_of(name))
     most = kind.limits.value_bytes
-    if most is None or most >= load_scenario(file_of(name)).workload.value_bytes:
-        return ()
-    return (f"workload.value={most} B",)
+    rounds = ROUNDS if "slots" in kind.options and name == "server-power" else ()
+    fits = most is None or most >= scenario.workload.value_bytes
+    return rounds if fits else (*rounds, f"workload.value={most} B")
+
+
+def with_own_objects(name: str) -> tuple[str, ...]:
+    """The settings of one of these scenarios by which each process has objects of its own: as many keys as there are,
+    or one each.
+    """
+    scenario = load_scenario(file_of(name))
+    clients = scenario.role(CLIENT)
+    keys = max(scenario.workload.keys, clients.machines * clients.processes)
+    return "workload.own=true", f"workload.keys={keys}"
 
 
 def joined(verdicts: Iterable[str]) -> str:

@@ -20,13 +20,18 @@ def testbed(paper: str) -> str | None:
 
 
 def fits(kind: type[Scheme], platform: str) -> bool:
-    """Whether the platform has all the memory devices that the scheme's roles need."""
-    devices = load_platform(platform).memory
-    return all(device in devices for role in kind.role_types.values() for device in role.memory)
+    """Whether the platform has all the memory devices, and states all the costs of software, of the scheme's roles."""
+    found = load_platform(platform)
+    return all(
+        needed in known
+        for role in kind.role_types.values()
+        for known, all_needed in ((found.memory, role.memory), (found.cpu.software, role.software))
+        for needed in all_needed
+    )
 
 
 def fitting(kind: type[Scheme], wanted: Iterable[str]) -> list[str]:
-    """Those of the platforms that have the scheme's memory; where none has, all shipped ones that do."""
+    """Those of the platforms that have what the scheme needs; where none has, all shipped ones that do."""
     return [name for name in wanted if fits(kind, name)] or [name for name in platform_names() if fits(kind, name)]
 
 

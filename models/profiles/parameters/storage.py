@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,11 @@ class PeerParameters:
     mmio_read_ps: int
     """A core's uncached load of up to ``mmio_width_bytes``."""
     mmio_width_bytes: int
+    mapping: Literal["uc", "wc"] = "uc"
+    """How cores have it mapped: uncached, loads one after the other; or write-combining, with streaming loads of whole
+    lines (MOVNTDQA), ``mmio_overlap`` of them at once."""
+    mmio_overlap: int = 1
+    """The streaming loads of a core that are under way together."""
     mmio_write_ps: int
     """From a core's store buffer to the device's buffer, serialisation at the device apart."""
     wc_buffers: int = 12

@@ -1,0 +1,55 @@
+"""What a power failure leaves of the PMR paper's stacks, and that broken twins of the repaired one are caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition
+from rpsim.validation.crash.explorer import Explorer
+
+from ...small import put, run, ycsb
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoSequence
+
+COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
+REPAIRED = "pmraccess-repaired"
+SMALL = "[chunk=128 B, chunks=3, slots=2]"
+ORDER = [put(1, "k0"), put(0, "k0", 6_000)]
+"""The client with the second chunk first."""
+
+
+def refuted(name, work, *, pmrwbm=2, whole=True, processes=1, keys=1, platform="pmr-testbed", ddio="off", value="16 B"):
+    """What every crash point of a run refutes."""
+    vary = {
+        "platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole else "word"], "pmrwbm": [pmrwbm],
+    }  # fmt: skip
+    result = run(name, work, vary=vary, keys=keys, value=value, processes=processes)
+    found = Explorer(result).walk()
+    assert found.exhaustive
+    return found.first.keys() & {COMMITTED, LOST, DURABLE}
+
+
+@pytest.mark.parametrize("pmrwbm", [1, 2])
+def test_the_repaired_stack_keeps_what_it_acknowledged_in_order(pmrwbm):
+    assert refuted(REPAIRED, ORDER, pmrwbm=pmrwbm, processes=2) == set()
+
+
+def test_a_twin_without_a_barrier_loses_acknowledged_updates():
+    assert LOST in refuted(NoBarrier.name, ORDER, processes=2)
+
+
+def test_a_twin_without_a_sequence_brings_an_older_value_back():
+    assert LOST in refuted(NoSequence.name, ORDER, processes=2)
+
+
+def test_a_twin_without_checksums_takes_torn_entries():
+    work = [put(0, "k0"), put(0, "k0")]
+    assert COMMITTED in refuted(NoChecksum.name, work, value="48 B")
+    assert refuted(REPAIRED, work, value="48 B") == set()
+    assert refuted(REPAIRED, work[:1], whole=False, value="48 B") == set()
+
+
+@pytest.mark.long
+def test_a_twin_that_clears_the_bit_early_loses_a_chunk():
+    work = ycsb(4, "update-only")
+    assert LOST in refuted(ClearedEarly.name + SMALL, work)
+    assert refuted(REPAIRED + SMALL, work) == set()

@@ -1,0 +1,152 @@
+"""The PMR paper's stacks at work: what is written where, who has which chunk, what comes back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rpsim.app.main import main
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.pmr.chunks import ChunkArea
+from rpsim.protocols.pmr.entries import PUT, ChunkEntries, pack_head
+from rpsim.protocols.registry import scheme
+from rpsim.scenarios.run.failing import performed
+from rpsim.sim.errors import InputError
+from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
+
+from ...small import get, only_variant, put, run, scenario, ycsb
+
+TESTBED = {"platform": ["pmr-testbed"], "ddio": ["off"], "line_atomicity": ["whole"]}
+SMALL = "pmraccess[chunk=256 B, chunks=4]"
+
+
+def at_work(name, work, **more):
+    return run(name, work, vary=TESTBED, **({"keys": 2, "value": "48 B"} | more))
+
+
+def found(result):
+    return [(o.f, o.outcome, o.result) for o in result.history.operations]
+
+
+def server(result):
+    return result.scheme.roles["server"][0]
+
+
+def history_of(result):
+    """The history of the region's chunks, as a file has it."""
+    return parse_history("\n".join(map(json.dumps, result.scheme.histories["chunks"])), "the chunks")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pmraccess", "pmraccess-repaired", "pmemaccess", "syncaccess", "groupaccess", "rdma-dram", "write-messaging",
+     "send-messaging", "ssdsync", "pmrsync", "pmrsync-barrier", "pmemdirect", "pmrdirect"],
+)  # fmt: skip
+def test_a_get_returns_what_was_put_or_loaded(name):
+    result = at_work(name, [put(0, "k0"), get(0, "k0"), get(0, "k1")])
+    assert found(result) == [("put", "ok", None), ("get", "ok", 1), ("get", "ok", 0)]
+
+
+def test_an_entry_is_written_as_the_paper_has_it_and_a_get_behind_it_over_the_terminator():
+    result = at_work("pmraccess", [put(0, "k0"), get(0, "k1")])
+    area: ChunkArea = server(result).area
+    space, start = area.device.space, area.address(0) - area.device.base
+    entry = bytes.fromhex("01 020000 30000000") + b"k0"
+    assert space.peek(start, 10) == entry == pack_head(PUT, b"k0", bytes(48)) + b"k0"
+    assert space.peek(start + 58, 11) == bytes.fromhex("02 020000 00000000") + b"k1" + b"\0"
+
+
+def test_a_chunk_of_64_kib_has_room_for_909_pairs_of_the_paper():
+    length = ChunkEntries().length(16, 48)
+    assert ((64 << 10) - scheme("pmraccess").alloc_bytes()) // length == 909
+
+
+def test_full_chunks_go_to_the_log_and_are_used_again():
+    result = at_work(SMALL, ycsb(30, "update-only"), processes=2)
+    chunks, log = server(result).chunks, server(result).log
+    handed_over = log.end + len(chunks.used) - 2
+    assert handed_over > 4 and len(chunks.used) <= 4
+    blocks, at = log.drive.blocks, log.log.inode.base + log.offset(0)
+    assert blocks.read(result.system.clock.now_ps, at, 1) == bytes([PUT])
+
+
+def test_the_history_of_chunks_is_one_of_an_allocator():
+    result = at_work(SMALL, ycsb(30, "update-only"), processes=3)
+    report = check_history(history_of(result), "allocator", [Condition.LINEARIZABLE])
+    assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
+
+
+def test_more_clients_than_chunks_wait_for_one():
+    result = at_work("pmraccess[chunk=128 B, chunks=2]", ycsb(40, "update-only"), processes=3, value="16 B")
+    assert all(outcome == "ok" for _, outcome, _ in found(result))
+
+
+@pytest.mark.parametrize("name", ["syncaccess", "groupaccess"])
+def test_what_a_log_on_the_drive_has_acknowledged_is_there_after_a_power_failure(name):
+    walked = Explorer(at_work(name, [put(0, "k0"), put(1, "k0")], processes=2, keys=1)).walk()
+    assert walked.exhaustive
+    assert Condition.NO_LOST_ACK not in walked.first and Condition.COMMITTED not in walked.first
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [("pmrsync", True), ("pmrsync-barrier", False), ("pmrdirect", True), ("pmemdirect", True), ("ssdsync", False),
+     ("rdma-dram", True), ("pmemaccess", True)],
+)  # fmt: skip
+def test_what_a_path_loses_of_what_it_acknowledged(name, lost):
+    walked = Explorer(at_work(name, [put(0, "k0")], keys=1, value="16 B")).walk()
+    assert walked.exhaustive and (Condition.NO_LOST_ACK in walked.first) is lost
+
+
+def test_the_papers_reading_of_a_completion_makes_a_write_to_optane_durable():
+    vary = TESTBED | {"ddio_off_ack_durable": ["on"]}
+    walked = Explorer(run("pmemdirect", [put(0, "k0")], vary=vary, keys=1, value="16 B")).walk()
+    assert walked.exhaustive and Condition.NO_LOST_ACK not in walked.first
+
+
+def test_a_value_that_no_chunk_has_room_for_is_refused():
+    with pytest.raises(InputError, match="at most 65479 B with pmraccess"):
+        at_work("pmraccess", [put(0, "k0")], value="64 KiB")
+
+
+def test_a_server_needs_a_core_for_each_client():
+    with pytest.raises(InputError, match=r"roles\.server\.cores: found 2, expected at least 3: a thread of rdma-dram"):
+        at_work("rdma-dram", [put(0, "k0")], roles={"client": {"processes": 3}, "server": {"cores": 2}})
+
+
+@pytest.mark.parametrize("fault", ["client[0] process", "server[0] process"])
+def test_a_process_that_dies_takes_no_chunk_with_it(fault):
+    made = scenario(
+        "pmraccess-repaired[chunk=256 B]", ycsb(60), processes=2, keys=2, value="48 B", vary=TESTBED,
+        failures=[{"fault": fault, "at": "40 us"}],
+    )  # fmt: skip
+    result = performed(made, only_variant(made))
+    outcomes = [outcome for _, outcome, _ in found(result)]
+    assert outcomes.count("ok") >= 30 and "fail" not in outcomes
+    clock = result.system.clock
+    clock.run_until(clock.timeout(1_000_000_000))  # the drive has what was on its way
+    assert len(server(result).chunks.used) == (1 if fault.startswith("client") else 2)
+    report = check_history(history_of(result), "allocator")
+    assert {judged.verdict for judged in report.verdicts.values()} == {Verdict.HOLDS}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["workload={kind: ycsb, mix: load, keys: 10, value: 48 B, operations: 600}"],
+         "--set workload: workload.keys: found 10 keys, for 600 operations, expected a new key for each operation of "
+         "load"),
+        (["schemes=[pmrdirect]", "workload={kind: ycsb, mix: update-only, keys: 2000, value: 4 KiB, operations: 10}"],
+         "rpsim: workload: found pmr: no room for places (22016000 bytes), expected fewer objects or smaller ones: "
+         "what pmrdirect keeps has to fit"),
+        (["schemes=[pmraccess]", "workload.value=128 KiB"],
+         "--set workload.value: found '128 KiB', expected at most 65479 B with pmraccess: a chunk of 65536 B, with a "
+         "key and a CHUNKALLOC"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_in_a_line(settings, told, capsys):
+    assert main(["run", "pmr-stacks", *(word for one in settings for word in ("--set", one))]) == 2
+    assert capsys.readouterr().err.strip() == told

@@ -1,0 +1,65 @@
+"""The repaired stack broken on purpose, one step at a time; and the paper's stack without its terminator."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, ClassVar
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.pmr.checked import CheckedEntries
+from rpsim.protocols.pmr.chunklog import ChunkFlush
+from rpsim.protocols.pmr.entries import ChunkEntries, ChunkEntry
+from rpsim.protocols.pmr.repaired import PmrAccessRepaired, RepairedServer
+
+Code = Generator[Any, Any, Any]
+
+
+class NoBarrier(PmrAccessRepaired, name="pmraccess-twin-no-barrier"):
+    """Nobody waits for the region."""
+
+    title = "no write barrier"
+
+    class Server(RepairedServer):
+        def barrier(self, thread: Thread, address: int) -> Code:
+            yield from ()
+
+
+class _Unchecked(CheckedEntries):
+    def matches(self, thread: Thread, address: int, length: int, expected: int) -> Code:
+        yield from thread.compute()
+        return True
+
+
+class NoChecksum(PmrAccessRepaired, name="pmraccess-twin-no-checksum"):
+    """What has the shape of an entry, and a place, is one."""
+
+    title = "checksums are not compared"
+    entries: ClassVar[ChunkEntries] = _Unchecked()
+
+
+class NoSequence(PmrAccessRepaired, name="pmraccess-twin-no-sequence"):
+    """Chunks are replayed by their numbers."""
+
+    title = "updates are replayed as they are found"
+
+    class Server(RepairedServer):
+        def newer(self, one: ChunkEntry, other: ChunkEntry) -> bool:
+            return True
+
+
+class _Early(ChunkFlush):
+    def submitted(self, thread: Thread, numbers: Sequence[int]) -> Code:
+        for number in numbers:
+            yield from self._chunks.give_back(thread, number)
+
+    def landed(self, thread: Thread, numbers: Sequence[int]) -> Code:
+        yield from self._log.write_state(thread)
+
+
+class ClearedEarly(PmrAccessRepaired, name="pmraccess-twin-cleared-early"):
+    """A chunk is empty as soon as its write is on its way."""
+
+    title = "the bit is cleared when the write is submitted"
+
+    class Server(RepairedServer):
+        ChunkFlush: ClassVar[type[ChunkFlush]] = _Early
