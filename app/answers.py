@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -21,6 +21,9 @@ from .terminal.output import OPERATION_COLUMNS, as_json, write_text
 from .terminal.summary import closing, costs, grouped, performance, verdicts
 from .terminal.timeline import heading, timeline
 from .terminal.work import JobOutcome
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 _WORST = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.VIOLATED)
 
@@ -73,6 +76,17 @@ class RunAnswer:
             for run in self.runs
             for row in run.outcome.operations
         ]
+
+    def figures(self) -> dict[str, Figure]:
+        """The report's figures, which show themselves in a notebook: ``latency``, ``throughput``, ``hops of put``."""
+        from plotly.graph_objects import Figure
+
+        from .pages import plots
+
+        outcomes = [run.outcome for run in self.runs]
+        made = {"latency": plots.latency(outcomes), "throughput": plots.throughput(outcomes)}
+        made |= {f"hops of {f}": figure for f, figure in plots.hops(outcomes).items()}
+        return {name: Figure(figure) for name, figure in made.items()}
 
     @override
     def __str__(self) -> str:

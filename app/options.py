@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from ..sim.errors import InputError, Mistake, nearest
+from ..sim.errors import InputError, Mistake
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Option:
     """An example, if the value has to be ``NAME=VALUE``."""
     to: str = ""
     """The attribute of the parsed options, if it is not the name of the flag."""
-    of: tuple[str, ...] = ()
-    """The subjects that it goes with (default: all)."""
+    bears: bool = True
+    """Whether the answer depends on it: not where results go, nor how many processes share the work."""
     needs: str = ""
     """The flag of the option without which this one means nothing."""
     without: tuple[str, ...] = ()
@@ -58,9 +58,18 @@ class Option:
         return given
 
 
+class Field(NamedTuple):
+    """A field of a command's answer, in what ``--json`` prints under ``result``."""
+
+    name: str
+    kind: str
+    """Its type in JSON Schema; several with ``|``. A question mark behind it: not in every answer."""
+    text: str
+
+
 @dataclass(frozen=True)
 class Command:
-    """A command: its arguments and options, with a line of help for each."""
+    """A command, or a part of one: its arguments and options, with a line of help for each."""
 
     help: str
     argument: str = ""
@@ -72,6 +81,16 @@ class Command:
     second_help: str = "letters, digits, '-' and '_'"
     """The help of the second argument, if there is one."""
     options: tuple[Option, ...] = ()
+    answer: tuple[Field, ...] = ()
+    """The fields of its answer."""
+    parts: Mapping[str, Command] = field(default_factory=dict)
+    """Its parts by the word that follows its name: ``schemes`` in ``rpsim matrix schemes``."""
+    plain: str = ""
+    """The part that is meant where no word follows; where that is none, the command does something by itself."""
+    work: str = ""
+    """The module in the command's folder whose ``main`` does the work of a part (default: the command's own)."""
+    moved: Mapping[str, str] = field(default_factory=dict)
+    """Flags of earlier versions, each with what says the same now."""
 
     @property
     def usage(self) -> str:
@@ -79,12 +98,9 @@ class Command:
         shown = f"{self.argument} ..." if self.several else self.argument
         return shown if self.needed or not shown else f"[{shown}]"
 
-    def misfits(self, subject: object, given: Collection[str]) -> Iterator[Mistake]:
-        """Options among the flags ``given`` that mean nothing for the subject, or beside each other."""
+    def misfits(self, given: Collection[str]) -> Iterator[Mistake]:
+        """Options among the flags ``given`` that mean nothing beside each other."""
         for option in (option for option in self.options if option.flag in given):
-            if option.of and subject not in option.of:
-                expected = f"{' or '.join(option.of)}: {option.flag} is for nothing else"
-                yield Mistake(f"'{subject}'", expected, field=option.flag, nearest=nearest(str(subject), option.of))
             if option.needs and option.needs not in given:
                 yield Mistake(
                     f"no {option.needs}", f"{option.needs} as well: it goes only with that", field=option.flag
@@ -98,11 +114,37 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-JOBS = Option("--jobs", "how many processes to use (default: one per processor)", "N", _processors, least=1)
-OUT = Option("--out", "where results folders go (default: results)", "DIR", "results")
-NO_REPORT = Option("--no-report", "write no report.html")
+JOBS = Option(
+    "--jobs", "how many processes to use (default: one per processor)", "N", _processors, least=1, bears=False
+)
+DASK = Option(
+    "--dask",
+    "run on the Dask cluster whose scheduler is there (tcp://HOST:8786)",
+    "ADDRESS",
+    without=("--jobs",),
+    bears=False,
+)
+WORKERS = (JOBS, DASK)
+"""The options of every command that shares its work between processes, or between the machines of a cluster."""
+OUT = Option("--out", "where results folders go (default: results)", "DIR", "results", bears=False)
+NO_REPORT = Option("--no-report", "write no page of the results", bears=False)
+SEED = Option("--seed", "seed of all random choices (default: 1)", "N", 1, least=0)
+SEEDS = Option("--seeds", "how many seeds, from that of --seed on (default: 1)", "N", 1, least=1)
+QUICK = Option("--quick", "less of it: a rough answer in a fraction of the time")
+WRITE = Option("--write", "write the answer into this file as well", "FILE", bears=False)
+PAGES = Option("--pages", "write pages for the documentation into this folder", "DIR", bears=False)
+HTML = Option("--html", "write a page", "FILE", bears=False)
+RESULTS = Field("results", "string", "the results folder")
+"""The field of every command that writes one."""
 
 SCENARIO = "a path to a scenario file, or the name of a shipped one (rpsim list scenarios)"
+OF_SCENARIOS_ANSWER = (
+    Field("scenario", "string", "the scenario's name"),
+    Field("title", "string", "its title"),
+    Field("seed", "integer", "the seed of all random choices"),
+    RESULTS,
+)
+"""The first fields of every command that runs a scenario."""
 TRACED = 50
 """How many operations trace.json shows, unless ``--trace`` says otherwise."""
 
@@ -117,7 +159,7 @@ OF_SCENARIO = (
     ),
     Option("--seed", "seed of all random choices (default: the scenario's)", "N", least=0),
     OUT,
-    JOBS,
+    *WORKERS,
     NO_REPORT,
     Option(
         "--trace",
@@ -125,13 +167,14 @@ OF_SCENARIO = (
         "N",
         TRACED,
         least=0,
+        bears=False,
     ),
 )
 """The options of every command that runs a scenario."""
 OF_PLATFORM = (
     Option("--platform", "a platform (rpsim list platforms), or a profile's path", "P"),
     Option(
-        "--set",
+        "--setting",
         "a setting of the platform (ddio=off); may be repeated",
         "NAME=VALUE",
         several=True,
@@ -139,6 +182,9 @@ OF_PLATFORM = (
         to="settings",
     ),
     JOBS,
-    Option("--force", "replace the file that --out names", needs="--out"),
+    WRITE,
+    Option("--force", "replace the file that --write names", needs="--write", bears=False),
 )
 """The options of every command that measures a platform."""
+OF_PLATFORM_ONCE = {"--set": "--setting {}", "--out": "--write {}"}
+"""What these options were called before."""

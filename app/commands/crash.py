@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from ..options import OF_SCENARIO, SCENARIO, Command, Option
-from .run import page_of, simulate, title, write
+from ..options import OF_SCENARIO, OF_SCENARIOS_ANSWER, SCENARIO, Command, Field, Option
+from .run import answer, page_of, simulate, title, write
 
 COMMAND = Command(
     "cut the power at every instant: verdicts and smallest counterexamples",
@@ -18,6 +18,12 @@ COMMAND = Command(
         Option("--nested", "power fails up to N times more, in recoveries", "N", least=1),
         Option("--brute-force", "explore (a small run) once more without any cleverness"),
     ),
+    answer=(
+        *OF_SCENARIOS_ANSWER,
+        Field("as_expected", "boolean", "whether all verdicts are as the scenario expects or, else, the scheme claims"),
+        Field("unexpected", "array", "the verdicts that are not"),
+        Field("schemes", "array", "of each scheme and platform: `verdicts`, `counterexamples`, `states`, `exhaustive`"),
+    ),
 )
 
 
@@ -25,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
     from ...protocols.registry import scheme
     from ..terminal.expected import Surprise, surprises
-    from ..terminal.output import as_json, as_trace, footer, write_json
+    from ..terminal.output import as_trace, footer, write_json
     from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
 
     began = time.monotonic()
@@ -67,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
 
     write(target, options, scenario, outcomes, summary, began, write_cases)
     if options.json:
-        print(as_json(with_wall_time(summary, outcomes, target.as_posix())), end="")
+        print(answer(options, scenario, with_wall_time(summary, outcomes, target.as_posix())), end="")
     else:
         judged = sum(len(outcome.crash.verdicts) for outcome in outcomes if outcome.crash)
         paths = {place: f"{target.as_posix()}/{name}" for place, name in names.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...sim.errors import InputError, Mistake
-from ..options import JOBS, OUT, Command, Option
+from ..options import JOBS, OUT, RESULTS, SEED, Command, Field, Option
 
 if TYPE_CHECKING:
     from ...validation.matrix.configurations import Configuration
@@ -22,9 +22,22 @@ COMMAND = Command(
     options=(
         Option("--platform", "a platform, or a label such as 'adr, ddio on'", "P"),
         Option("--steps", f"at most so many steps (default: {STEPS})", "N", STEPS, least=1),
-        Option("--seed", "seed of all random choices (default: 1)", "N", 1, least=0),
+        SEED,
         OUT,
         JOBS,
+    ),
+    answer=(
+        Field("seed", "integer", "the seed of all random choices"),
+        Field("platform", "string", "the platform with its settings"),
+        Field("steps", "integer", "how many steps a primitive has at most"),
+        Field("tried", "integer", "how many primitives were tried"),
+        Field("left_out", "integer", "how many were not, since others are as good with fewer steps"),
+        Field("survivors", "integer", "how many outlived the first, quick trial"),
+        Field("durable", "integer", "how many are durable"),
+        Field("front", "array", "the durable ones that no other one beats"),
+        Field("rediscovered", "array", "the shipped primitives among the durable ones"),
+        Field("reached", "object", "by wish: the cheapest that does it, in ns"),
+        RESULTS,
     ),
 )
 
@@ -37,7 +50,8 @@ def main(options: argparse.Namespace) -> int:
     import tempfile
 
     from ..terminal.design import document, lines
-    from ..terminal.output import as_json, folder, manifest, replacing, write_json
+    from ..terminal.envelope import envelope
+    from ..terminal.output import folder, manifest, replacing, write_json
 
     began = time.monotonic()
     configuration = _configuration(options)
@@ -55,7 +69,7 @@ def main(options: argparse.Namespace) -> int:
         write_json(draft / "design.json", answer)
         write_json(draft / "manifest.json", manifest("design", time.monotonic() - began, seed=options.seed))
     if options.json:
-        print(as_json({**answer, "results": target.as_posix()}), end="")
+        print(envelope(options, {**answer, "results": target.as_posix()}, options.seed), end="")
     else:
         print("\n".join([*lines(search, names), "", f"results: {target.as_posix()} (primitive files that run)"]))
     return 0 if front else 1

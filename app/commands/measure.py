@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...sim.errors import InputError, Mistake
-from ..options import OF_PLATFORM, Command, Option
+from ..options import OF_PLATFORM, OF_PLATFORM_ONCE, Command, Field, Option
 
 if TYPE_CHECKING:
     from ...validation.measuring.calibrate.runner import Base
@@ -19,9 +19,17 @@ COMMAND = Command(
     "a plan of measurements (docs/calibration.md)",
     options=(
         *OF_PLATFORM,
-        Option("--out", "write the measurements as JSON", "FILE"),
         Option("--iterations", "at most so many of each measurement (default: 200)", "N", least=1),
     ),
+    answer=(
+        Field("format", "string", "the format of the measurements, which `rpsim calibrate` reads"),
+        Field("origin", "string", "simulated"),
+        Field("program", "object", "what made them"),
+        Field("plan", "string", "the plan's name"),
+        Field("machine", "object", "the platform and its settings"),
+        Field("results", "array", "every measurement (validation/verbs_bench/measurements.schema.json)"),
+    ),
+    moved=OF_PLATFORM_ONCE,
 )
 
 PLANS = Path(__file__).resolve().parents[2] / "validation" / "verbs_bench" / "plans"
@@ -36,6 +44,7 @@ def main(options: argparse.Namespace) -> int:
     from ...validation.measuring.calibrate.runner import Runner
     from ...validation.measuring.documents import Document
     from ...validation.measuring.plan import read_plan
+    from ..terminal.envelope import envelope
     from ..terminal.measurements import text
     from ..terminal.output import as_json
     from ..terminal.progress import bar
@@ -44,8 +53,8 @@ def main(options: argparse.Namespace) -> int:
     plan = read_plan(plan_path(options.subject))
     base = base_of(options)
     platform = base.platform()
-    if options.out is not None:
-        check_target(Path(options.out), options.force)
+    if options.write is not None:
+        check_target(Path(options.write), options.force)
     most = options.iterations or MOST_ITERATIONS
     points = [
         replace(point, iterations=min(point.iterations, most), warmup=min(point.warmup, most)) for point in plan.points
@@ -56,13 +65,13 @@ def main(options: argparse.Namespace) -> int:
     program = {"name": "rpsim", "version": __version__}
     where = {"platform": platform.name, "settings": dict(platform.settings)}
     answer = Document("simulated", tuple(found), program, where, plan.name).as_data()
-    if options.out is not None:
-        write_whole(Path(options.out), as_json(answer))
+    if options.write is not None:
+        write_whole(Path(options.write), as_json(answer))
     if options.json:
-        print(as_json(answer), end="")
+        print(envelope(options, answer), end="")
     else:
         lines = [f"{what}: {plural(len(points), 'measurement')}", "", *text(found)]
-        print("\n".join(lines + (["", f"written: {options.out}"] if options.out else [])))
+        print("\n".join(lines + (["", f"written: {options.write}"] if options.write else [])))
     return 0 if any(not one.skipped for one in found) else 1
 
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 import argparse
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..options import JOBS, OUT, Command, Option
+from ..options import OUT, WORKERS, Command, Field, Option
 
 COMMAND = Command(
     "faults planted in a scheme's code: how many the judge finds",
-    "SCHEME",
+    "SUBJECT",
     "the name of a scheme or of a primitive (rpsim list); none: all of them",
     needed=False,
     options=(
         Option("--shared", "also in the modules that it shares with others (without a scheme: always)"),
         Option("--quick", "a sample: one fault of each kind in each file, and only the cheap trials"),
         OUT,
-        JOBS,
+        *WORKERS,
+    ),
+    answer=(
+        Field("schemes", "array", "the schemes and primitives that faults were planted in"),
+        Field("quick", "boolean", "whether it was a sample"),
+        Field("faults", "integer", "how many faults"),
+        Field("killed", "integer", "of these, how many the judge found"),
+        Field("broken", "integer", "how many cannot run"),
+        Field("undecided", "integer", "how many the judge could not decide on"),
+        Field("kill_rate", "number|null", "killed over those that could be"),
+        Field("unexplained", "integer", "survivors without a reason on record"),
+        Field("stale_reasons", "array", "reasons on record for faults that do not survive"),
+        Field("kinds", "object", "the same counts by kind of fault"),
+        Field("by_scheme", "object", "the same counts by scheme"),
+        Field("fates", "array", "every fault and its fate"),
     ),
 )
 
@@ -27,11 +41,13 @@ def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
     from ...protocols.primitives import known_primitives
     from ...protocols.registry import schemes
+    from ...sim.jobs.cluster import workers
     from ...validation.mutation.score import score
     from ...validation.mutation.step_score import score_primitives
     from ...validation.mutation.work import Work
+    from ..terminal.envelope import envelope
     from ..terminal.mutation import document, text
-    from ..terminal.output import as_json, writable
+    from ..terminal.output import writable
     from ..terminal.progress import bar
 
     subject, primitives = options.subject, known_primitives()
@@ -45,17 +61,17 @@ def main(options: argparse.Namespace) -> int:
     if options.shared and not chosen:
         raise InputError(Mistake(f"the primitive '{subject}'", "a scheme, which has shared modules", field="--shared"))
     kept = writable(options.out) / KEPT
-    with bar("mutate", 0) as shown:
+    with bar("mutate", 0) as shown, workers(options.jobs, options.dask) as found:
 
         def advance(number: int, total: int) -> None:
             shown.total = total
             shown.update(number - shown.n)
 
-        work = Work(options.jobs, kept, advance)
+        work = Work(found, kept, advance)
         fates = score(chosen, work, shared=options.shared or subject is None, quick=options.quick) if chosen else []
         fates += score_primitives(steps, work, quick=options.quick)
     if options.json:
-        print(as_json(document([*(one.name for one in chosen), *steps], fates, options.quick)), end="")
+        print(envelope(options, document([*(one.name for one in chosen), *steps], fates, options.quick)), end="")
     else:
         print("\n".join(text(name + (", a sample" if options.quick else ""), fates)))
     return int(any(not fate.explained for fate in fates))

@@ -8,17 +8,27 @@ import re
 from pathlib import Path
 
 from ...sim.errors import InputError, Mistake, nearest
-from ..options import Command
+from ..options import Command, Field
+from .lab import new as lab
 
 COMMAND = Command(
-    "a commented starting point: a primitive, a scheme",
+    "a commented starting point: scenario, primitive, scheme, litmus, lab",
     "KIND NAME",
-    "primitive or scheme, and a name for it: files of that name are written",
+    "scenario, primitive, scheme, litmus or lab, and a name for it: files of that name are written",
+    answer=(
+        Field("kind", "string", "the kind of starting point"),
+        Field("name", "string", "its name"),
+        Field("file", "string", "the file, or the folder of a lab, that was written"),
+        Field("scenario", "string?", "of a scheme: the scenario beside it"),
+    ),
 )
 
 KINDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "scenario": (("scenario.yaml", ".yaml"),),
     "primitive": (("primitive.yaml", ".yaml"),),
     "scheme": (("scheme.txt", ".py"), ("scheme-scenario.yaml", ".yaml")),
+    "litmus": (("litmus.yaml", ".yaml"),),
+    "lab": (),
 }
 """The kinds of starting points: the templates of each, and how the names of the files made of them end."""
 
@@ -30,13 +40,15 @@ def main(options: argparse.Namespace) -> int:
     """
     from importlib.resources import files
 
-    from ..terminal.output import as_json
+    from ..terminal.envelope import envelope
 
     kind, name = options.subject, options.name
     if kind not in KINDS:
         raise InputError(Mistake(f"'{kind}'", f"a kind: {', '.join(KINDS)}", nearest=nearest(kind, KINDS)))
     if name is None:
         raise InputError(Mistake("no NAME", f"a name for the new {kind}", field=f"rpsim new {kind}"))
+    if kind == "lab":
+        return lab.start(options, name, ".")
     plain = Path(name).with_suffix("") if name.endswith(tuple(end for _, end in KINDS[kind])) else Path(name)
     if not re.fullmatch(r"[A-Za-z][\w-]*", plain.name):
         raise InputError(Mistake(f"'{plain.name}'", "a name of letters, digits, '-' and '_'", field="NAME"))
@@ -56,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
         written.append(path)
     if options.json:
         named = dict(zip(("file", "scenario"), map(str, written), strict=False))
-        print(as_json({"kind": kind, "name": plain.name, **named}), end="")
+        print(envelope(options, {"kind": kind, "name": plain.name, **named}), end="")
     else:
         print(f"{', '.join(map(str, written))}: a {kind} to start from")
     return 0

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from ..options import OF_SCENARIO, SCENARIO, Command
+from ..options import OF_SCENARIO, OF_SCENARIOS_ANSWER, SCENARIO, Command, Field
 
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
     from ..terminal.work import JobOutcome
 
-COMMAND = Command("simulate: latency, throughput, where the time goes", "SCENARIO", SCENARIO, options=OF_SCENARIO)
+COMMAND = Command(
+    "simulate: latency, throughput, where the time goes",
+    "SCENARIO",
+    SCENARIO,
+    options=OF_SCENARIO,
+    answer=(
+        *OF_SCENARIOS_ANSWER,
+        Field("schemes", "array", "of each scheme and platform: `throughput_ops_per_s`, `latency_ns`, costs"),
+    ),
+)
 
 EXPLORED_KEYS = 100_000
 """Crash states are explored object by object."""
@@ -25,6 +34,7 @@ EXPLORED_KEYS = 100_000
 def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[JobOutcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
     from ...scenarios.schema.load import load_scenario
+    from ...sim.jobs.cluster import workers
     from ..terminal.output import folder
     from ..terminal.work import Job, perform_all
 
@@ -36,7 +46,7 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
         check_size(scenario, options.subject)
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
     variants = len(scenario.variants())
-    spare = max(1, options.jobs // variants)
+    spare = 1 if options.dask else max(1, options.jobs // variants)
     brute = crash and options.brute_force
     if brute and (scenario.crash.fault.executed or scenario.crash.view == "timed" or scenario.crash.instants != "all"):
         expected = "a failure of a server's power, the adversarial view and all instants"
@@ -45,7 +55,18 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
         Job(options.subject, overrides, options.seed, index, crash, spare, brute, options.trace)
         for index in range(variants)
     ]
-    return scenario, perform_all(jobs, options.jobs, f"{options.command} {scenario.name}"), target
+    with workers(options.jobs, options.dask) as found:
+        return scenario, perform_all(jobs, found, f"{options.command} {scenario.name}"), target
+
+
+def answer(options: argparse.Namespace, scenario: Scenario, result: Mapping[str, Any]) -> str:
+    """The answer of a command that runs a scenario as ``--json`` prints it."""
+    from ..terminal.envelope import envelope
+
+    inputs = {"scenario": scenario.resolved(), "seed": scenario.seed}
+    if options.command == "crash":
+        inputs["brute_force"] = options.brute_force
+    return envelope(options, result, scenario.seed, inputs)
 
 
 def check_size(scenario: Scenario, subject: str | None = None) -> None:
@@ -90,6 +111,11 @@ def write(
         if options.trace:
             events = [event for outcome in outcomes for event in outcome.trace]
             (draft / "trace.json").write_text(as_trace(events), encoding="utf-8", newline="\n")
+        for name in dict.fromkeys(name for outcome in outcomes for name in outcome.histories):
+            kept = [outcome.histories[name] for outcome in outcomes if name in outcome.histories]
+            for turn, lines in enumerate(kept, 1):
+                file = f"{name}.jsonl" if len(kept) == 1 else f"{name}-{turn}.jsonl"
+                (draft / file).write_text(lines, encoding="utf-8", newline="\n")
         more(draft)
         if not options.no_report:
             from ..pages.report import report
@@ -100,7 +126,7 @@ def write(
 
 def main(options: argparse.Namespace) -> int:
     """Run, print, write; returns the exit status."""
-    from ..terminal.output import as_json, footer
+    from ..terminal.output import footer
     from ..terminal.summary import costs, execution, performance
 
     began = time.monotonic()
@@ -113,7 +139,7 @@ def main(options: argparse.Namespace) -> int:
     }
     write(target, options, scenario, outcomes, summary, began)
     if options.json:
-        print(as_json({**summary, "results": target.as_posix()}), end="")
+        print(answer(options, scenario, {**summary, "results": target.as_posix()}), end="")
     else:
         lines = [
             *title(scenario),

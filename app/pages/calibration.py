@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from ...validation.measuring.calibrate.calibration import Calibration, Fitted, Point, rms
 from ..terminal.text import plural
-from .plots import COLOURS, Figure, figure_layout
+from .plots import COLOURS, Figure, axis_along, figure_layout, is_spread
 from .template import render
 
-DECADES = 20
-"""Largest over smallest from which on a logarithmic axis reads better."""
 HELD_OUT, FITTED_TO = "circle-open", "circle"
 
 
@@ -46,14 +44,12 @@ def figure(points: Sequence[Point], fitted: bool) -> Figure:
     """One series by size as a plotly specification."""
     ordered = sorted(points, key=lambda point: point.measurement.conditions.size_bytes)
     layout = figure_layout(300, 3)
-    layout["xaxis"] |= {"title": {"text": "size in B"}}
+    sizes = [point.measurement.conditions.size_bytes for point in ordered]
+    layout["xaxis"] |= {"title": {"text": "size in B"}, **axis_along(sizes)}
     one = ordered[0].measurement.conditions
     layout["yaxis"] |= {"title": {"text": "us" if one.depth == 1 else "us an operation"}, "rangemode": "tozero"}
-    sizes = [point.measurement.conditions.size_bytes for point in ordered]
-    if max(sizes) > DECADES * min(sizes):
-        layout["xaxis"] |= {"type": "log"}
     shown = [value for point in ordered for value in (point.measured_ps, point.after_ps)]
-    if max(shown) > DECADES * min(shown):
+    if is_spread(shown):
         layout["yaxis"] |= {"type": "log"}
     symbols = [HELD_OUT if point.held_out else FITTED_TO for point in ordered]
     measured = _trace("measured (open: held out)" if fitted else "measured", sizes, 0, [p.measured_ps for p in ordered])

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...validation.published.curves.board import Board, Result
 from ...validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, Range, Summary
-from .plots import COLOURS, Figure, figure_layout
+from .plots import COLOURS, Figure, axis_along, figure_layout, is_spread
 from .template import render
 
 if TYPE_CHECKING:
     from ...validation.published.curves.sweep import Variation
-
-DECADES = 20
-"""Largest over smallest x, or y, from which on a logarithmic axis reads better."""
 
 
 def page(board: Board, summary: Summary, variations: Sequence[Variation] = ()) -> str:
@@ -47,10 +44,10 @@ def figure(result: Result) -> Figure:
     layout["xaxis"] |= {"title": {"text": curve.x}}
     layout["yaxis"] |= {"title": {"text": curve.unit}, "rangemode": "tozero"}
     numbers = [value for value in x if not isinstance(value, str)]
-    if len(numbers) == len(x) and min(numbers) > 0 and max(numbers) / min(numbers) > DECADES:
-        layout["xaxis"] |= {"type": "log"}
+    if len(numbers) == len(x):
+        layout["xaxis"] |= axis_along(numbers)
     shown = [value for value in [*result.simulated.values(), *_published(curve.points.values())] if value > 0]
-    if shown and max(shown) / min(shown) > DECADES:
+    if shown and is_spread(shown):
         layout["yaxis"] |= {"type": "log"}
     traces = []
     for name in ("at_least", "at_most"):

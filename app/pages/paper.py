@@ -33,11 +33,11 @@ READINGS = ("of", "taken", "could be", "why")
 
 
 def markdown(paper: Paper, rows: Sequence[Row], summary: Summary, swept: Swept) -> str:
-    """The page docs/reproduction/NAME.md as text."""
+    """The scoreboard as a page of the documentation."""
     lines = [
         f"# {paper.title}",
         "",
-        f"{paper.source}. Made by `rpsim reproduce {paper.name} --pages docs/reproduction`; not written by hand.",
+        f"{paper.source}. Simulated by `rpsim reproduce {paper.name}`.",
         "",
         *wrapped(paper.about),
         "",

@@ -1,6 +1,6 @@
-"""docs/platforms/*.md: one page a profile, made from the profile and the scoreboard, never written by hand.
+"""The pages of platforms: one a profile, made from the profile and the scoreboard, never written by hand.
 
-``rpsim reproduce hardware --pages docs/platforms`` writes them; a test compares.
+The documentation site has them (``make docs``); ``rpsim reproduce hardware --pages DIR`` writes them as well.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def contents(of_platform: dict[str, list[Result]]) -> str:
         compared = f"{short.predicted_met} of {short.predicted}" if short.predicted else "none"
         rows.append([f"[{name}]({name}.md)", read_profile(name).title, compared])
     head = "# Platforms\n\n" + _wrapped(
-        "What the shipped profiles describe, with every number's origin. These pages are made by `rpsim reproduce "
-        "hardware --pages docs/platforms` from the profiles and the scoreboard."
+        "What the shipped profiles describe, with every number's origin. These pages are made from the profiles and "
+        "the scoreboard (`rpsim reproduce hardware`)."
     )
     return head + "\n" + _table(["profile", "what it is", "predicted points met"], rows)
 

@@ -25,6 +25,9 @@ QUANTILES = np.unique(np.concatenate([np.linspace(0, 0.99, 200), np.linspace(0.9
 TIME_BINS = 40
 LOG_FROM_RATIO = 30
 """Slowest over fastest operation from which on a logarithmic axis reads better."""
+SPREAD = 16
+"""Largest over smallest of a figure's few values from which on a logarithmic axis reads better."""
+MOST_TICKS = 6
 LEGEND_COLUMNS = 3
 LETTER = 0.0085
 """Share of the axis that a letter needs: shorter bars go without their name (it is in the legend)."""
@@ -61,6 +64,21 @@ def latency(outcomes: Sequence[JobOutcome]) -> Figure:
                     | {"xaxis": _axis("x", column), "yaxis": _axis("y", column)}
                 )
     return {"data": traces, "layout": layout}
+
+
+def is_spread(values: Sequence[float]) -> bool:
+    """Whether an axis along these values reads better if it is logarithmic."""
+    return min(values) > 0 and max(values) >= SPREAD * min(values)
+
+
+def axis_along(values: Sequence[float]) -> Figure:
+    """An x axis for points at these values; some of them are its ticks if they are spread, or only one is there."""
+    if not is_spread(values) and min(values) < max(values):
+        return {"type": "linear"}
+    known = sorted(set(values))
+    ticks = known[:: -(-len(known) // MOST_TICKS)]
+    kind = "log" if is_spread(values) else "linear"
+    return {"type": kind, "tickvals": ticks, "ticktext": [f"{value:.10g}" for value in ticks]}
 
 
 def throughput(outcomes: Sequence[JobOutcome]) -> Figure:

@@ -52,13 +52,21 @@ def _facts(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> dict[str, str]
         "scenario": scenario.name,
         "schemes": ", ".join(dict.fromkeys(outcome.scheme for outcome in outcomes)),
         "platforms": "; ".join(dict.fromkeys(outcome.platform for outcome in outcomes)),
-        "workload": ", ".join(f"{key} {value}" for key, value in workload.items())
-        if isinstance(workload, dict)
-        else "",
+        "workload": _in_words(workload) if isinstance(workload, dict) else "",
         "fault": ", ".join(dict.fromkeys(o.crash.fault for o in outcomes if o.crash)),
         "seed": str(scenario.seed),
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _in_words(fields: Mapping[str, Any]) -> str:
+    """Fields and their values; a list of maps, such as groups of processes, in brackets."""
+    return ", ".join(
+        f"{key} {'; '.join(f'({_in_words(each)})' for each in value)}"
+        if isinstance(value, list) and all(isinstance(each, dict) for each in value)
+        else f"{key} {value}"
+        for key, value in fields.items()
+    )
 
 
 def _crash(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""docs/schemes/*.md: one page a scheme, made from its code and from runs, never written by hand.
+"""The pages of schemes: one a scheme, made from its code, from runs, and from what exploring crashes has found.
 
-``rpsim list schemes --pages docs/schemes`` writes them; a test compares.
+The documentation site has them (``make docs``), with verdicts that are kept (``app/site/measured.py``), since exploring
+all schemes takes a quarter of an hour; ``rpsim list schemes --pages DIR`` explores anew and writes them as well.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,35 @@ from ...protocols.parts.index import Entry, Location
 from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
 from ...protocols.registry import schemes
 from ...protocols.scheme import Scheme
-from ...scenarios.run.sequence import Sequence as Operation
-from ...scenarios.run.sequence import SequenceStep, messages, sequences
+from ...scenarios.run.sequence import messages, sequences
 from ...scenarios.schema.load import load_scenario
 from ...validation.crash.findings import CrashReport
 from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, scenario_of, usual
 from ...validation.matrix.testbeds import fitting, testbed
 from ..terminal.progress import performing
 from ..terminal.work import Job, JobOutcome, perform
+from .composed import composed_contents, pages
 from .markdown import table, wrapped
+from .scheme_parts import costs_table, diagram, documented, layout_table, options_table, word_layout
 
 PLATFORM = "optane-adr"
 VALUE_BYTES = 256
 GUARANTEES = "## What survives"
 CONDITIONS = (*EXPLORED, Condition.LINEARIZABLE)
 
-_COSTS = {
-    "cpu_ns": "CPU, ns", "verbs": "work requests", "packets": "packets sent", "round_trips": "round trips",
-    "flushes": "lines flushed", "fences": "fences",
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class Found:
+    """What exploring one fault on one platform has found, as a scheme's page shows it."""
+
+    fault: str
+    platform: str
+    one_writer: bool
+    """Whether each object has one process that writes it: some claims speak of no more."""
+    verdicts: Mapping[str, str]
+    """By condition: holds, violated or undecided."""
+    counterexamples: Mapping[str, str]
+    """By condition: in words, of the first platform only on which it is violated after this fault."""
 
 
 def write(folder: Path, workers: int = 1) -> Iterator[Path]:
@@ -44,11 +55,13 @@ def write(folder: Path, workers: int = 1) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     known = schemes()
     yield _written(folder / "README.md", contents(known.values()))
+    for name, text in pages().items():
+        yield _written(folder / f"{name}.md", text)
     jobs = {name: _jobs(kind) for name, kind in known.items()}
     found = performing("pages", perform, [job for some in jobs.values() for job in some], workers)
     for name, kind in known.items():
         reports = [_report(next(found)) for _ in jobs[name]]
-        yield _written(folder / f"{name}.md", page(kind, reports))
+        yield _written(folder / f"{name}.md", page(kind, survived(reports)))
 
 
 def _written(path: Path, text: str) -> Path:
@@ -56,9 +69,24 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def explored(kind: type[Scheme]) -> list[CrashReport]:
+def explored(kind: type[Scheme]) -> list[Found]:
     """What a page says of crashes, found out in this process: some ten seconds, for some schemes minutes."""
-    return [_report(perform(job)) for job in _jobs(kind)]
+    return survived([_report(perform(job)) for job in _jobs(kind)])
+
+
+def survived(reports: Iterable[CrashReport]) -> list[Found]:
+    """Of explorations what a page shows: verdicts, and one counterexample a condition and fault."""
+    told: set[tuple[str, str]] = set()
+    rows = []
+    for report in reports:
+        verdicts = {str(one): str(report.verdicts[one]) for one in CONDITIONS if one in report.verdicts}
+        examples: dict[str, str] = {}
+        for example in report.counterexamples:
+            if (example.condition, report.fault) not in told:
+                examples.setdefault(str(example.condition), example.explanation)
+        told |= {(condition, report.fault) for condition in examples}
+        rows.append(Found(report.fault, report.platform, report.one_writer, verdicts, examples))
+    return rows
 
 
 def _report(outcome: JobOutcome) -> CrashReport:
@@ -72,47 +100,40 @@ def contents(kinds: Iterable[type[Scheme]]) -> str:
     return "\n".join([
         "# Schemes",
         "",
-        *wrapped("Made by `rpsim list schemes --pages docs/schemes` from the schemes' code and from runs."),
+        *wrapped("Made from the schemes' code and from runs."),
         "",
         *table(["scheme", "is", "paper"], rows),
         "",
+        *composed_contents(),
     ])  # fmt: skip
 
 
-def page(kind: type[Scheme], reports: Sequence[CrashReport] = ()) -> str:
-    """One scheme's page; ``reports``: what exploring crashes has found, :func:`explored`."""
+def page(kind: type[Scheme], found: Sequence[Found] = ()) -> str:
+    """One scheme's page; ``found``: what exploring crashes has found, :func:`explored`."""
     lines = [f"# {kind.name}", "", *wrapped(f"{kind.title[0].upper()}{kind.title[1:]}."), ""]
-    for paragraph in inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "").split("\n\n"):
-        lines += [*wrapped(" ".join(paragraph.split()).replace("``", "`")), ""]
+    lines += documented(sys.modules[kind.__module__].__doc__)
     claims = "; ".join(f"{condition} ({where})" for condition, where in kind.claims.items())
-    lines += [*wrapped(f"Its source claims: {claims or 'nothing'}."), "", *_options(kind), "## Bytes", ""]
+    lines += [
+        *wrapped(f"Its source claims: {claims or 'nothing'}."),
+        "",
+        *options_table(kind.name, kind.options, {option: kind.option(option) for option in kind.options}),
+        "## Bytes",
+        "",
+    ]
     for layout in _layouts(kind):
-        lines += _layout(layout)
+        lines += layout_table(layout)
     for word in _words(kind):
-        lines += _word_layout(word)
+        lines += word_layout(word)
     platform = fitting(kind, [PLATFORM])[0]
     where = f"On `{platform}` at rest, a value of {VALUE_BYTES} B; what goes on in the background stands at the end."
     lines += ["## Operations", "", *wrapped(where), ""]
     operations = sequences(kind, platform, VALUE_BYTES)
     for operation in operations:
-        lines += [f"### {operation.f}", "", "```mermaid", *_diagram(operation.steps), "```", ""]
-    lines += ["## Costs", "", *_costs(operations), ""]
-    if reports:
-        lines += [GUARANTEES, "", *_guarantees(kind, reports), ""]
+        lines += [f"### {operation.f}", "", "```mermaid", *diagram(operation.steps), "```", ""]
+    lines += ["## Costs", "", *costs_table(operations), ""]
+    if found:
+        lines += [GUARANTEES, "", *_guarantees(kind, found), ""]
     return "\n".join(lines)
-
-
-def _options(kind: type[Scheme]) -> list[str]:
-    """What `name[option=choice]` may choose, with the source of each."""
-    if not kind.options:
-        return []
-    rows = [
-        [f"`{name}`", one.text, one.expected, one.write(kind.option(name)), one.source]
-        for name, one in kind.options.items()
-    ]
-    example = next(iter(kind.options))
-    how = f"`{kind.name}[{example}=...]` chooses ([how](../scenarios.md#options-of-schemes))."
-    return ["## Options", "", *wrapped(how), "", *table(["option", "is", "choices", "default", "source"], rows), ""]
 
 
 def _layouts(kind: type[Scheme]) -> list[type[Layout]]:
@@ -132,90 +153,31 @@ def _classes(kind: type[Scheme]) -> list[type[Any]]:
     return list(dict.fromkeys(found))
 
 
-def _layout(layout: type[Layout]) -> list[str]:
-    rows = [
-        [f"`{field.name}`", str(field.offset), str(field.size) if field.size else "the rest"] for field in layout.fields
-    ]
-    return [
-        *wrapped(f"**{layout.__name__}**: {_plain_doc(layout)}"),
-        "",
-        *table(["field", "at byte", "bytes"], rows),
-        "",
-    ]
-
-
 def _words(kind: type[Scheme]) -> list[type[Any]]:
     """The 8-byte words of an index entry that say what their bits are: the scheme's own, or the usual one."""
     found = [value for value in _classes(kind) if isinstance(getattr(value, "bits", None), tuple)]
     return [value for value in found if value is not Location] or ([Location] if issubclass(kind, KvScheme) else [])
 
 
-def _word_layout(word: type[Any]) -> list[str]:
-    rows, at = [], 0
-    for name, bits in word.bits:
-        rows.append([f"`{name}`" if name.isidentifier() else name, str(at), str(bits)])
-        at += bits
-    text = _plain_doc(word)
-    return [*wrapped(f"**{word.__name__}**, in a word: {text}"), "", *table(["field", "at bit", "bits"], rows), ""]
-
-
-def _plain_doc(of: type[Any]) -> str:
-    """The first paragraph of a class's docstring."""
-    return " ".join((of.__doc__ or "").split("\n\n")[0].split()).replace(":class:", "").replace("``", "`")
-
-
-def _diagram(steps: Sequence[SequenceStep]) -> list[str]:
-    """A Mermaid sequence diagram: messages on the wire as arrows, the rest as notes."""
-    lines = ["sequenceDiagram"]
-    lines += [f"  participant {_word(who)} as {who}" for who in dict.fromkeys(step.who for step in steps)]
-    for (who, local), group in groupby(steps, key=lambda step: (step.who, step.to is None)):
-        if local:
-            texts = "<br/>".join(_plain(step.text) for step in group)
-            lines.append(f"  Note over {_word(who)}: {texts}")
-        else:
-            lines += [f"  {_word(who)}->>{_word(step.to or '')}: {_plain(step.text)}" for step in group]
-    return lines
-
-
-def _word(who: str) -> str:
-    return who.replace(" ", "_")
-
-
-def _plain(text: str) -> str:
-    """The text without signs that mean something to Mermaid: semicolons end statements, '#' begins an entity."""
-    return text.replace(";", ",").replace("#", "no. ")
-
-
-def _costs(operations: Sequence[Operation]) -> list[str]:
-    rows = []
-    for operation in operations:
-        for role, costs in operation.costs.items():
-            rows.append([operation.f, role, *(f"{costs[name]:g}" for name in _COSTS)])
-    return table(["operation", "role", *_COSTS.values()], rows)
-
-
-def _guarantees(kind: type[Scheme], reports: Sequence[CrashReport]) -> list[str]:
-    """What `rpsim matrix --schemes` finds with one seed, and the counterexample of each condition that is violated."""
+def _guarantees(kind: type[Scheme], found: Sequence[Found]) -> list[str]:
+    """What `rpsim matrix schemes` finds with one seed, and the counterexample of each condition that is violated."""
     rows: list[list[str]] = []
-    examples: dict[tuple[Condition, str], str] = {}
-    for report in reports:
+    stories: list[str] = []
+    for one in found:
         cells = []
         for condition in CONDITIONS:
-            verdict = report.verdicts.get(condition, "")
-            here = report.platform, report.fault
-            star = "*" if verdict and claimed(kind.claims, condition, *here, one_writer=report.one_writer) else ""
-            cells.append(f"{verdict}{star}")
-        rows.append([report.fault, report.platform, *cells])
-        for example in report.counterexamples:
-            where = f"{example.condition}, {report.fault}, {report.platform}"
-            examples.setdefault((example.condition, report.fault), f"- {where}: {example.explanation}")
+            verdict = one.verdicts.get(condition, "")
+            promised = claimed(kind.claims, condition, one.platform, one.fault, one_writer=one.one_writer)
+            cells.append(f"{verdict}{'*' if verdict and promised else ''}")
+        rows.append([one.fault, one.platform, *cells])
+        for broken, text in one.counterexamples.items():
+            stories += wrapped(f"- {broken}, {one.fault}, {one.platform}: {text}")
     words = (
-        "Every instant, as `rpsim matrix --schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
-        f"`rpsim matrix --schemes {kind.name} --faults every` saves the counterexamples whole."
+        "Every instant, as `rpsim matrix schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
+        f"`rpsim matrix schemes {kind.name} --faults every` saves the counterexamples whole."
     )
-    found = table(["after", "on", *map(str, CONDITIONS)], rows)
-    stories = [line for text in examples.values() for line in wrapped(text)]
-    return [*wrapped(words), "", *found, *(["", *stories] if stories else [])]
+    listed = table(["after", "on", *map(str, CONDITIONS)], rows)
+    return [*wrapped(words), "", *listed, *(["", *stories] if stories else [])]
 
 
 def _jobs(kind: type[Scheme]) -> list[Job]:
@@ -228,7 +190,7 @@ def _jobs(kind: type[Scheme]) -> list[Job]:
         less = () if fault == usual(kind) else QUICK
         chosen = (f"schemes=[{kind.name}]", f"vary.platform=[{', '.join(names)}]", f'crash.fault="{fault}"', *less)
         scenario = scenario_of(fault, kind)
-        file, overrides = file_of(scenario), (*chosen, *fitted_to(kind, scenario))
+        file, overrides = file_of(scenario), (*chosen, *fitted_to(kind, scenario, fault))
         variants = len(load_scenario(file, overrides).variants())
         jobs += [Job(file, overrides, None, index, True, also=EXPLORED, slider=False) for index in range(variants)]
     return jobs

@@ -10,11 +10,9 @@ from ...scenarios.sweep.axes import magnitude, shown
 from ...scenarios.sweep.groups import SeedGroup, names_of
 from ...sim.intervals import Interval
 from ..terminal.sweep import cell, extent, heading, point_of, short_names, verdict_cell
-from .plots import COLOURS, DASHES, Figure, figure_layout
+from .plots import COLOURS, DASHES, Figure, axis_along, figure_layout
 from .template import render
 
-DECADES = 20
-"""Largest over smallest value from which on a logarithmic axis reads better."""
 COLUMNS = 3
 """Panels side by side."""
 MOST_PANELS = 12
@@ -46,6 +44,7 @@ def page(about: Mapping[str, Any], groups: Sequence[SeedGroup], odd: Sequence[Ma
         figures=figures,
         curves=[{"id": f"sweep-{number}", "title": heading(name)[0]} for number, name in enumerate(names)],
         left_out=left_out,
+        columns=min(COLUMNS, len(_panels(about, groups))),
         **_table(about, groups),
     )
 
@@ -116,7 +115,7 @@ def figure(about: Mapping[str, Any], groups: Sequence[SeedGroup], name: str) -> 
             "domain": high,
             "anchor": f"x{suffix}",
             "rangemode": "tozero",
-            **({} if number == 0 else {"matches": "y"}),
+            **({} if number == 0 else {"matches": "y", "showticklabels": column == 0}),
             **({"title": {"text": escape(title)}} if column == 0 else {}),
         }
         if panel:
@@ -176,15 +175,7 @@ def _x_axis(about: Mapping[str, Any], x: str | None, unit: str | None) -> Figure
     if x is None or unit is None:
         return {"type": "category"}
     values = [found[0] for value in about["over"][x] if (found := magnitude(value)) is not None]
-    if min(values) > 0 and max(values) / min(values) >= DECADES:
-        return {"type": "log", "tickvals": _ticks(values), "ticktext": [f"{value:g}" for value in _ticks(values)]}
-    return {"type": "linear"}
-
-
-def _ticks(values: Sequence[float]) -> list[float]:
-    """Some six of the values, the first and the last among them."""
-    step = -(-len(values) // 6)
-    return sorted(values)[::step]
+    return axis_along(values)
 
 
 def _axis_title(x: str | None, unit: str | None) -> str:

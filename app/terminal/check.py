@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...protocols.guarantees import Verdict
 from ...validation.histories.check import Judgement, Report, Witness
 from ...validation.histories.fitting import Act, key_text
 from ...validation.histories.read import CrashLine
@@ -44,6 +45,23 @@ def text(report: Report) -> list[str]:
         lines += ["  by the piece above"] if story[1] in shown else _piece(report, witness)
         shown.add(story[1])
     return lines
+
+
+def several(reports: Sequence[Report]) -> list[str]:
+    """Several histories, a line each, and how many of them are as they should be."""
+    rows, verdicts, fine = [], [], 0
+    for report in reports:
+        found = {
+            verdict: [str(condition) for condition, one in report.verdicts.items() if one.verdict is verdict]
+            for verdict in (Verdict.VIOLATED, Verdict.UNDECIDED)
+        }
+        wrong = [f"{verdict}: {', '.join(names)}" for verdict, names in found.items() if names]
+        fine += not wrong
+        rows.append([report.history.file, count(len(report.history.entries)), report.model.name])
+        verdicts.append("; ".join(wrong) or "holds")
+    head, *lines = table(["history", "operations", "model"], rows, left=1)
+    body = [line for row, one in zip(lines, verdicts, strict=True) for line in (row, *paragraph(one, 4, 2))]
+    return [head, *body, "", f"{fine} of {plural(len(reports), 'history', 'histories')}: every condition holds"]
 
 
 def _story(witness: Witness) -> tuple[str, tuple[int, ...]]:

@@ -100,7 +100,8 @@ def text(name: str, fates: Sequence[Fate]) -> list[str]:
         known = sum(bool(fate.reason) for fate in survivors)
         lines += [f"not found: {plural(len(survivors), 'fault')}, {known} with a known reason", ""]
     for fate in survivors:
-        reached = "" if fate.reached else " (no trial comes here)"
+        never = "is false in no trial" if fate.operator == "believe" else "no trial comes here"
+        reached = "" if fate.reached else f" ({never})"
         lines += [*_fault(fate), *paragraph((fate.reason or UNKNOWN) + reached, indent=6), ""]
     if old := stale(fates):
         lines += ["found, though there is a reason why not: take it out of reasons.yaml", ""]

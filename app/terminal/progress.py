@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from ...sim.jobs.runner import JobRunner
+from ...sim.jobs.runner import JobRunner, Workers
 from .text import WIDTH
 
 _Job = TypeVar("_Job")
@@ -37,14 +37,14 @@ def bar(description: str, total: float | None = None, *, done: float | None = No
 
 
 def performed(
-    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
+    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int | Workers
 ) -> list[_Answer]:
     """The answers in the order of the jobs, which so many processes share, under a bar that knows what jobs report."""
     return list(performing(description, function, jobs, workers))
 
 
 def performing(
-    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int
+    description: str, function: Callable[[_Job], _Answer], jobs: Sequence[_Job], workers: int | Workers
 ) -> Iterator[_Answer]:
     """The same answers, each as soon as it and those before it are there."""
     shares = [0.0] * len(jobs)

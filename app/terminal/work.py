@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
-from ...sim.jobs.runner import report
+from ...sim.jobs.runner import Workers, report
 from .progress import performed
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[float], None]
 """Called with how much of a job is done, 0 to 1."""
-
-RUN_SHARE = 0.2
-"""How much of a job's progress the run is when an exploration follows: a guess for the bar, nothing else."""
-
 
 PIDS = 10_000
 """Processes that a variant may have in a trace."""
@@ -70,6 +67,8 @@ class JobOutcome:
     brute: Comparison | None = None
     trace: list[dict[str, Any]] = field(default_factory=list)
     """Events for Perfetto: of the run, numbered from the variant's first process on."""
+    histories: dict[str, str] = field(default_factory=dict)
+    """By name: the histories of the scheme's parts, as JSON Lines."""
 
 
 def perform(job: Job, progress: Progress = report) -> JobOutcome:
@@ -86,7 +85,7 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
     result = performed(scenario, variant, recorded=job.crash or bool(job.trace), metered=not job.crash)
     outcome = _outcome(result)
     if job.crash:
-        from ...validation.crash.explore import explore, slider
+        from ...validation.crash.explore import RUN_SHARE, explore, slider
 
         progress(RUN_SHARE)
         found = explore(
@@ -139,6 +138,9 @@ def _outcome(result: RunResult) -> JobOutcome:
         measured_from_ps=result.measured_from_ps,
         elapsed_ps=result.elapsed_ps,
         hops={f: [(hop.name, hop.start_ps, hop.end_ps) for hop in hops] for f, hops in sorted(result.hops.items())},
+        histories={
+            name: "".join(json.dumps(row) + "\n" for row in rows) for name, rows in result.scheme.histories.items()
+        },
     )
 
 
@@ -146,6 +148,6 @@ def _blank(value: object) -> object:
     return "" if value is None else value if isinstance(value, int) else str(value)
 
 
-def perform_all(jobs: Sequence[Job], workers: int, description: str) -> list[JobOutcome]:
+def perform_all(jobs: Sequence[Job], workers: int | Workers, description: str) -> list[JobOutcome]:
     """Perform all jobs and return their outcomes in the order of the jobs, whichever ended first."""
     return performed(description, perform, jobs, workers)

@@ -7,6 +7,7 @@ import pytest
 from rpsim.app.labs.shelf import shipped
 from rpsim.app.main import main
 
+from ..answers import result_of
 from .benches import bench
 
 
@@ -26,7 +27,7 @@ def said(capsys, *arguments, status=0):
 def test_the_list(here, capsys):
     out = said(capsys)
     assert "1  What a completion means (60 minutes)" in out
-    assert [row["lab"] for row in json.loads(said(capsys, "--json"))["labs"]] == list(shipped())
+    assert [row["lab"] for row in result_of(said(capsys, "--json"))["labs"]] == list(shipped())
 
 
 @pytest.mark.parametrize("number", list(shipped()))
@@ -65,7 +66,7 @@ def test_points_for_graders(here, capsys, monkeypatch):
     bench(here, "7", solved=False)
     (here / "lab-7" / "answers.yaml").write_text("[not a map")
     arguments = ["check", "--all", "--json", "--gradescope", "results.json", "--otter", "tests"]
-    document = json.loads(said_json(capsys, *arguments))
+    document = result_of(said_json(capsys, *arguments))
     assert (document["points"], document["of"], document["passed"]) == (0, 10, False)
     assert [check["wrong_input"] for check in document["labs"][0]["checks"]] == [True, True, True, False]
     tests = json.loads((here / "results.json").read_text())["tests"]
@@ -101,10 +102,10 @@ WRONG = [
     (["3", "check"], "lab-3: found no such folder, expected the folder that rpsim lab 3 makes"),
     (["check"], "rpsim lab check: found no lab, expected rpsim lab 1 check, or rpsim lab check --all"),
     (["check", "--gradescope", "x.json"], "--gradescope: found no --all"),
-    (["7", "--all"], "--all: found '7'"),
+    (["7", "--all"], "--all: found it with rpsim lab, expected rpsim lab check"),
     (["check", "--all", "--in", "nowhere"], "--in: found 'nowhere'"),
     (["hint"], "rpsim lab hint: found no number"),
-    (["new"], "rpsim lab new: found no name"),
+    (["new"], "rpsim lab new: found no NAME"),
     (["new", "a/../b c"], "expected a name of letters"),
     (["lab-8"], "lab-8: found a folder without lab.md"),
 ]

@@ -1,6 +1,5 @@
 """Does every starter fail every check, and every solution pass all? The whole of it is slow; a form of it is quick."""
 
-import json
 import re
 
 import pytest
@@ -11,6 +10,7 @@ from rpsim.app.labs.marking import mark
 from rpsim.app.labs.shelf import find, read, shipped
 from rpsim.app.main import main
 
+from ..answers import result_of
 from .benches import SOLUTIONS, bench
 
 NUMBERS = tuple(shipped())
@@ -64,12 +64,12 @@ def test_all_labs_at_once(tmp_path, capsys):
     for number in NUMBERS:
         bench(tmp_path / "starter", number, solved=False)
     assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path / "starter")]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = result_of(capsys.readouterr().out)
     assert (document["points"], document["passed"]) == (0, False)
     for number in NUMBERS:
         bench(tmp_path / "solution", number)
     assert main(["lab", "check", "--all", "--json", "--in", str(tmp_path / "solution")]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = result_of(capsys.readouterr().out)
     assert document["points"] == document["of"] == 10 * len(NUMBERS)
 
 

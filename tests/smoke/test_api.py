@@ -13,6 +13,8 @@ import pytest
 import rpsim
 from rpsim.app.main import main
 
+from ..answers import result_of
+
 SMALL = {"workload.keys": 4, "workload.operations": 24, "workload.value": "64 B", "roles.client.processes": 2}
 ONE = {"schemes": ["client-active"], "platform": "optane-adr", "seed": 7}
 HISTORY = Path(__file__).parents[2] / "docs/examples/lost-update.jsonl"
@@ -27,7 +29,7 @@ def on_the_command_line(capsys, tmp_path, command):
     settings = [word for item in SMALL.items() for word in ("--set", "=".join(map(str, item)))]
     settings += ["--set", "schemes=[client-active]", "--set", "platform=optane-adr", "--set", "ddio=on", "--seed", "7"]
     main([command, "quickstart", *settings, "--json", "--jobs", "1", "--no-report", "--out", str(tmp_path)])
-    return json.loads(capsys.readouterr().out)
+    return result_of(capsys.readouterr().out)
 
 
 def test_a_run_is_that_of_the_command_line(capsys, tmp_path):
@@ -116,7 +118,7 @@ def test_load_takes_whatever_run_takes(tmp_path):
 
 def test_a_history_is_judged_from_a_file_and_from_events(capsys):
     status = main(["check", str(HISTORY), "--json"])
-    command = json.loads(capsys.readouterr().out)["verdicts"]
+    command = result_of(capsys.readouterr().out)["verdicts"]
     judged = rpsim.check(HISTORY)
     assert dict(judged.verdicts) == {name: one["verdict"] for name, one in command.items()}
     assert judged.holds is (status == 0) is False
@@ -140,6 +142,10 @@ def test_a_history_is_judged_from_a_file_and_from_events(capsys):
             lambda: rpsim.check([{"process": 0, "type": "invok", "f": "read", "time": 1}]),
             "history:1: type: found 'invok'",
         ),
+        (lambda: rpsim.matrix(["read-after-rite"]), "did you mean 'read-after-write'?"),
+        (lambda: rpsim.matrix(platforms=["adr, ddio of"]), "argument platforms: found 'adr, ddio of'"),
+        (lambda: rpsim.matrix(shapes=["wrd"]), "did you mean 'word'?"),
+        (lambda: rpsim.matrix(sizes=["64"]), "argument sizes: found '64', expected sizes with their units"),
         (lambda: rpsim.check(HISTORY, model="regster"), "did you mean 'register'?"),
         (lambda: rpsim.check(HISTORY, loss="soon"), "loss: found 'soon', expected a time with its unit"),
     ],
@@ -148,3 +154,26 @@ def test_wrong_input_is_one_clear_error(call, message):
     with pytest.raises(rpsim.InputError) as caught:
         call()
     assert message in str(caught.value)
+
+
+def test_a_matrix_is_judged_and_timed_as_on_the_command_line(capsys, tmp_path):
+    where = ["adr, ddio on", "eadr, ddio on"]
+    answer = rpsim.matrix(["no-flush", "read-after-write"], platforms=where, shapes=["word"])
+    assert answer.verdicts["read-after-write"] == {"adr, ddio on": "violated", "eadr, ddio on": "holds"}
+    assert set(answer.verdicts["no-flush"].values()) == {"violated"}
+    options = ["no-flush,read-after-write", "--platforms", ";".join(where), "--shapes", "word", "--sizes", "64 B"]
+    main(["matrix", "primitives", *options, "--quick", "--json", "--jobs", "1", "--out", str(tmp_path)])
+    rows = result_of(capsys.readouterr().out)["rows"]
+    assert [row["found"] for row in rows] == [one.found for one in answer.rows]
+    assert [row["latency_ns"]["64"]["p50"] for row in rows] == [cost["p50_ns"] for cost in answer.costs()]
+    found = {(row["primitive"], row["platform"], row["condition"]): row["verdict"] for row in answer.records()}
+    assert found["read-after-write", "eadr, ddio on", "durable"] == "holds"
+    assert {case.primitive for case in answer.cases} == {"no-flush", "read-after-write"}
+    assert "LOST" in answer.cases[0].timeline() and "what it costs" in str(answer)
+    assert "const ROWS = [{" in unescape(answer._repr_html_())
+
+
+def test_the_figures_of_a_run_are_plotly_s():
+    figures = rpsim.run("quickstart", ddio="on", set=SMALL, **ONE).figures()
+    assert set(figures) == {"latency", "throughput", "hops of get", "hops of put"}
+    assert {trace.name for trace in figures["latency"].data} == {"client-active, optane-adr, ddio on"}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from rpsim.app.commands.bench import AIMS, LESS_IS_BETTER, document, text
+from rpsim.app.commands.bench import aims
+from rpsim.app.commands.bench.speed import AIMS, LESS_IS_BETTER, document, judged, text
 from rpsim.app.main import main
 from rpsim.validation.naive.model import naive
 from rpsim.validation.speed import bench, components, operations, sweep
 from rpsim.validation.speed.counting import Counts
 from rpsim.validation.speed.naive import write_workload
+
+from ..answers import result_of
 
 
 @pytest.mark.parametrize("size_bytes", bench.SIZES)
@@ -60,6 +61,17 @@ def test_what_is_missed_is_named():
     assert all(len(line) <= 80 for line in good + bad)
 
 
+def test_a_missed_aim_is_the_exit_status_and_is_named():
+    fine, slow = (judged(document(figures(factor), {})) for factor in (1.0, 0.5))
+    assert (aims.status(fine), aims.status(slow)) == (0, 1)
+    assert aims.closing(fine) == [f"all {len(fine)} aims met"]
+    said = " ".join(" ".join(aims.closing(slow)).split())
+    assert said.startswith("MISSED: ") and "64 B WRITEs a second: raw timeouts a verb (16, at most 12)" in said
+    assert "WRITE 64 B, inline, raw timeouts" in said
+    rows = aims.document(slow)
+    assert {row["name"] for row in rows["aims"] if not row["met"]} == set(rows["missed"])
+
+
 def test_every_aim_is_in_the_answer():
     answer = document(figures(1.0), {})
     for _, path, _ in AIMS:
@@ -72,8 +84,9 @@ def test_every_aim_is_in_the_answer():
 
 @pytest.mark.slow
 def test_the_command_prints_the_fields_that_scripts_lean_on(capsys):
-    assert main(["bench", "--quick", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    status = main(["bench", "--quick", "--json"])
+    answer = result_of(capsys.readouterr().out)
+    assert status == bool(answer["missed"])
     for field in ("verbs_per_second", "verbs_per_second_traced", "timeouts_per_verb", "arithmetic_over_naive"):
         assert answer[field] == answer["sizes"]["64"][field]
         assert answer["sizes"]["4096"][field] > 0
@@ -98,9 +111,9 @@ def test_each_verb_and_each_store_has_its_figures(capsys, monkeypatch):
     monkeypatch.setattr(operations, "VERBS", {"cas": operations.VERBS["cas"]})
     monkeypatch.setattr(operations, "STORES", {"saw": operations.STORES["saw"]})
     monkeypatch.setattr(operations, "RPCS", {"farm_64": operations.RPCS["farm_64"]})
-    assert main(["bench", "--operations", "--quick", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert {kind: list(rows) for kind, rows in answer.items()} == {
+    assert main(["bench", "operations", "--quick", "--json"]) in (0, 1)
+    answer = result_of(capsys.readouterr().out)
+    assert {kind: list(answer[kind]) for kind in ("verbs", "stores", "rpcs")} == {
         "verbs": ["cas"],
         "stores": ["saw"],
         "rpcs": ["farm_64"],
@@ -114,8 +127,8 @@ def test_each_verb_and_each_store_has_its_figures(capsys, monkeypatch):
 @pytest.mark.long
 def test_every_component_has_its_share_and_every_feature_its_ratio(capsys, monkeypatch):
     monkeypatch.setattr(components, "ROUNDS", 1)
-    assert main(["bench", "--components", "--quick", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    assert main(["bench", "components", "--quick", "--json"]) == 0
+    answer = result_of(capsys.readouterr().out)
     for size in ("64", "4096"):
         shares = answer["components"][size]
         assert sum(shares.values()) == pytest.approx(1, abs=0.01)
@@ -142,9 +155,11 @@ def test_a_thread_that_spins_in_vain_costs_no_event():
 def test_a_sweep_by_two_processes_is_compared_with_one(two, missed, monkeypatch, capsys):
     figures = sweep.SweepFigures(16, {1: 10.0, 2: two}, {1: 10.0, 2: 11.0})
     monkeypatch.setattr(sweep, "measure", lambda effort, on_step: figures)
-    assert main(["bench", "--sweep"]) == 0
+    assert main(["bench", "sweep"]) == missed
     said = capsys.readouterr().out
-    assert ("missed" in said) == missed and "+10%" in said
+    assert ("MISSED: 1 of 1 aim: two processes over one" in said) == missed and "+10%" in said
     assert max(map(len, said.splitlines())) <= 80
-    assert main(["bench", "--sweep", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["two_processes_over_one"] == round(10 / two, 2)
+    assert main(["bench", "sweep", "--json"]) == missed
+    answer = result_of(capsys.readouterr().out)
+    assert answer["two_processes_over_one"] == round(10 / two, 2)
+    assert answer["missed"] == ["two processes over one"] * missed

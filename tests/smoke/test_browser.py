@@ -19,17 +19,17 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(PROGRAM is None, reason="no c
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ONE = ["--set", "vary={platform: [optane-adr], ddio: ['on']}", "--set", "schemes=[client-active]"]
 FEW = ["--set", "workload.operations=20", "--set", "workload.keys=4", *ONE]
-CELL = ["--primitives", "read-after-write", "--platforms", "adr, ddio on", "--shapes", "word", "--sizes", "64 B"]
-LAB = [str(EXAMPLES / "connectx4-send.json"), "--platform", "connectx4-lab", "--compare"]
+CELL = ["read-after-write", "--platforms", "adr, ddio on", "--shapes", "word", "--sizes", "64 B"]
+LAB = [str(EXAMPLES / "connectx4-send.json"), "--platform", "connectx4-lab"]
 
 COMMANDS = {
     "run": ["run", "quickstart", *FEW],
     "crash": ["crash", "quickstart", *FEW],
-    "matrix": ["matrix", *CELL, "--quick"],
+    "matrix": ["matrix", "primitives", *CELL, "--quick"],
     "history": ["check", str(EXAMPLES / "lost-update.jsonl"), "--html", "page.html"],
     "scoreboard": ["reproduce", "hardware", "--component", "nic", "--quick"],
     "sweep": ["sweep", "quickstart", *FEW, "--over", "workload.value=64 B..256 B*2", "--seeds", "2"],
-    "calibration": ["calibrate", *LAB, "--html", "page.html"],
+    "calibration": ["calibrate", "compare", *LAB, "--html", "page.html"],
 }
 """The command that makes each kind of page, small."""
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios import arguments
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.schema import equipment, failures, network, ranking, schema, workloads
+from rpsim.scenarios.schema import equipment, failures, listed, network, ranking, schema, transactions, workloads
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.sim.errors import InputError
 
@@ -25,8 +25,9 @@ MODELS = {
     arguments.DrawnFailureFields: failures.DrawnFailures,
     arguments.YcsbFields: workloads.Ycsb,
     arguments.PageRankFields: ranking.PageRank,
-    arguments.ScheduleFields: workloads.ListedWorkload,
-    arguments.OperationFields: workloads.ScheduledOperation,
+    arguments.TransactionsFields: transactions.Transactions,
+    arguments.ScheduleFields: listed.ListedWorkload,
+    arguments.OperationFields: listed.ScheduledOperation,
     arguments.CrashFields: schema.CrashSection,
     arguments.OutageFields: schema.Outage,
     arguments.HeldFields: schema.Held,
@@ -47,7 +48,7 @@ def test_arguments_are_the_keys_of_a_file(fields):
 
 
 def test_every_kind_of_map_has_its_arguments():
-    modules = (schema, network, equipment, workloads, ranking, failures)
+    modules = (schema, network, equipment, workloads, listed, transactions, ranking, failures)
     everything = [found for module in modules for found in vars(module).values()]
     maps = {m for m in everything if isinstance(m, type) and issubclass(m, BaseModel) and m.model_fields}
     assert maps - {workloads.Draws} == set(MODELS.values())
@@ -105,7 +106,8 @@ def test_what_is_none_has_its_default_again():
         (lambda d: d.with_(seed=-1), "argument seed: found -1, expected at least 0"),
         (
             lambda d: d.with_(workload=3),
-            "argument workload: found 3, expected a map with kind (ycsb or mix or pagerank or schedule)",
+            "argument workload: found 3, expected a map with kind "
+            "(ycsb or mix or pagerank or transactions or schedule)",
         ),
         (lambda d: d.set({"workload.kees": 3}), "argument set: workload.kees: found the unknown key 'kees'"),
         (lambda d: d.set({"workload.keys": "x"}), "argument set: workload.keys: found 'x', expected a whole number"),

@@ -10,6 +10,8 @@ import pytest
 from rpsim.app.main import main
 from rpsim.models.profiles.platform import load_platform
 
+from ..answers import result_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """plan: small
 measurements:
@@ -26,7 +28,7 @@ def measured(tmp_path, capsys, monkeypatch) -> Path:
     """A folder with the measurements of optane-eadr."""
     monkeypatch.chdir(tmp_path)
     Path("plan.yaml").write_text(PLAN, encoding="utf-8")
-    assert main(["measure", "plan.yaml", "--platform", "optane-eadr", "--jobs", "1", "--out", "lab.json"]) == 0
+    assert main(["measure", "plan.yaml", "--platform", "optane-eadr", "--jobs", "1", "--write", "lab.json"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80 and "ibv_reg_mr: EINVAL" in " ".join(out.split())
     return tmp_path
@@ -48,14 +50,14 @@ def test_a_plan_is_measured_in_the_shared_format(measured):
 def test_one_seed_the_same_bytes_with_one_process_or_two(measured, capsys):
     arguments = ["measure", "plan.yaml", "--platform", "optane-eadr", "--json"]
     assert main([*arguments, "--jobs", "2"]) == 0
-    assert capsys.readouterr().out == (measured / "lab.json").read_text(encoding="utf-8")
+    assert result_of(capsys.readouterr().out) == json.loads((measured / "lab.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.long
 def test_a_fit_is_written_as_a_profile_that_scenarios_take(measured, capsys):
     fit = ["calibrate", "lab.json", "--platform", "optane-adr", "--fit", "pcie.dma_read", "--jobs", "1"]
-    assert main([*fit, "--out", "lab.yaml", "--html", "lab.html", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    assert main([*fit, "--write", "lab.yaml", "--html", "lab.html", "--json"]) == 0
+    answer = result_of(capsys.readouterr().out)
     assert answer["parameters"][0]["paths"] == ["pcie.dma_read"] and answer["profile"] == "lab.yaml"
     assert answer["error"]["held_out"]["after"] <= answer["error"]["held_out"]["before"]
     profile = load_platform("lab.yaml")
@@ -77,13 +79,13 @@ def test_a_fit_is_written_as_a_profile_that_scenarios_take(measured, capsys):
     ]
     assert main(["run", "ycsb-b", "--set", "platform=lab.yaml", *few, "--jobs", "1"]) == 0
     assert "lab" in capsys.readouterr().out
-    assert main([*fit[:2], "--platform", "lab.yaml", *fit[4:], "--out", "again.yaml"]) == 0
+    assert main([*fit[:2], "--platform", "lab.yaml", *fit[4:], "--write", "again.yaml"]) == 0
     assert load_platform("again.yaml").name == "again"  # it extends lab.yaml, by its path
 
 
 def test_what_is_there_is_not_replaced_unless_told(measured, capsys):
     before = (measured / "lab.json").read_bytes()
-    again = ["measure", "plan.yaml", "--platform", "optane-adr", "--jobs", "1", "--out", "lab.json"]
+    again = ["measure", "plan.yaml", "--platform", "optane-adr", "--jobs", "1", "--write", "lab.json"]
     assert main(again) == 2
     assert "there already" in capsys.readouterr().err and (measured / "lab.json").read_bytes() == before
     assert main([*again, "--force"]) == 0
@@ -92,11 +94,11 @@ def test_what_is_there_is_not_replaced_unless_told(measured, capsys):
 
 
 def test_a_comparison_fits_nothing(measured, capsys):
-    assert main(["calibrate", "lab.json", "--platform", "optane-adr", "--compare", "--jobs", "1"]) == 0
+    assert main(["calibrate", "compare", "lab.json", "--platform", "optane-adr", "--jobs", "1"]) == 0
     out = capsys.readouterr().out
     assert "error (rms)" in out and "fitted" not in out and max(map(len, out.splitlines())) <= 80
-    assert main(["calibrate", "lab.json", "--platform", "optane-adr", "--compare", "--out", "x.yaml"]) == 2
-    assert "--compare: found it together with --out" in capsys.readouterr().err
+    assert main(["calibrate", "compare", "lab.json", "--platform", "optane-adr", "--write", "x.yaml"]) == 2
+    assert "--write: found it with rpsim calibrate compare, expected rpsim calibrate" in capsys.readouterr().err
 
 
 def test_a_fit_that_foretells_nothing_better_ends_with_one(measured, capsys):

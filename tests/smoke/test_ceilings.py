@@ -7,6 +7,7 @@ it: ``RPSIM_RENEW=1 python -m pytest tests/smoke/test_ceilings.py``.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -69,6 +70,22 @@ def test_ten_more_calls_a_verb_are_too_heavy(monkeypatch):
     ceiling = {kind: {"counted": x, "ceiling": x * (1 + MARGIN)} for kind, x in before._asdict().items()}
     assert [line.partition(":")[0] for line in too_heavy(after._asdict(), ceiling)] == ["calls", "bytecodes"]
     assert too_heavy(before._asdict(), ceiling) == []
+
+
+def test_code_that_the_garbage_collector_calls_is_not_counted():
+    def told(phase, info):
+        pass
+
+    def much_garbage():
+        return [[{}] for _ in range(3 * gc.get_threshold()[0])]
+
+    alone = counts(much_garbage)
+    gc.callbacks.append(told)
+    try:
+        assert counts(much_garbage) == alone
+    finally:
+        gc.callbacks.remove(told)
+    assert gc.isenabled()
 
 
 def three():

@@ -10,6 +10,8 @@ import pytest
 
 from rpsim.app.main import main
 
+from ..answers import result_of
+
 EXAMPLES = {"surfacing-write": 1, "lost-update": 1, "lock-word": 1, "lost-dequeue": 1, "two-clients": 0}
 """The example histories of docs/check.md and the exit status of judging them."""
 
@@ -32,7 +34,7 @@ def test_the_examples_print_what_the_page_shows(name, status, root, monkeypatch,
 
 def test_json_has_the_fields_that_scripts_lean_on(root, capsys):
     assert main(["check", str(root / "docs/examples/lost-update.jsonl"), "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = result_of(capsys.readouterr().out)
     assert (document["model"], document["operations"], document["objects"]) == ("register", 6, 2)
     for verdict in document["verdicts"].values():
         assert {"verdict", "steps", "seconds", "witness"} <= verdict.keys()
@@ -54,7 +56,7 @@ def test_a_legal_order_is_a_witness_too(tmp_path, capsys):
         '{"process": 1, "type": "ok", "f": "read", "value": ["a"], "time": 18}\n'
     )
     assert main(["check", str(path), "--json"]) == 0
-    (order,) = json.loads(capsys.readouterr().out)["verdicts"]["linearizable"]["witness"]["orders"]
+    (order,) = result_of(capsys.readouterr().out)["verdicts"]["linearizable"]["witness"]["orders"]
     assert order == {"key": None, "lines": [2, 1, 5]}
 
 
@@ -80,7 +82,7 @@ def test_a_spent_budget_is_no_success(tmp_path, capsys):
     assert main(["check", str(path), "--budget", "100"]) == 1
     assert "linearizable UNDECIDED" in capsys.readouterr().out
     assert main(["check", str(path), "--budget", "100", "--json"]) == 1
-    one = json.loads(capsys.readouterr().out)["verdicts"]["linearizable"]
+    one = result_of(capsys.readouterr().out)["verdicts"]["linearizable"]
     assert one["verdict"] == "undecided" and "given up at" in one["witness"]["explanation"]
 
 
@@ -92,4 +94,39 @@ def test_wrong_input_is_status_2(tmp_path, capsys):
     assert said.out == "" and said.err.startswith(f"{path}:1: type: found ok of process 0")
     assert main(["check", str(tmp_path / "absent.jsonl")]) == 2
     assert main(["check"]) == 2
-    assert "rpsim check: found no HISTORY, expected a file of JSON Lines" in capsys.readouterr().err
+    assert "rpsim check: found no HISTORY, expected files of JSON Lines" in capsys.readouterr().err
+
+
+def test_a_folder_of_histories_has_a_verdict_each(root, tmp_path, capsys):
+    for name in ("lost-dequeue.jsonl", "two-clients.jsonl", "register.edn"):
+        (tmp_path / name).write_text((root / "docs/examples" / name).read_text())
+    assert main(["check", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "violated: linearizable" in printed and "2 of 3 histories: every condition holds" in printed
+    (tmp_path / "lost-dequeue.jsonl").unlink()
+    assert main(["check", str(tmp_path / "two-clients.jsonl"), str(tmp_path / "register.edn"), "--json"]) == 0
+    assert len(result_of(capsys.readouterr().out)["histories"]) == 2
+
+
+def test_a_folder_may_have_empty_logs_and_texts_that_are_no_histories(root, tmp_path, capsys):
+    (tmp_path / "register.txt").write_text((root / "docs/examples/register.edn").read_text())
+    (tmp_path / "README.txt").write_text("Not a history.\n")
+    (tmp_path / "empty.log").write_text("")
+    assert main(["check", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"{tmp_path}/empty.log: no operations: passed over\n" and "README" not in said.out
+    assert main(["check", str(tmp_path / "empty.log")]) == 2, "named, it is a mistake"
+    (tmp_path / "register.txt").unlink()
+    assert main(["check", str(tmp_path)]) == 2, "and so it is alone"
+    assert "empty.log: found no operations" in capsys.readouterr().err
+
+
+def test_the_mistakes_of_all_histories_come_at_once(root, tmp_path, capsys):
+    assert main(["check", str(tmp_path)]) == 2
+    assert "a folder without histories" in capsys.readouterr().err
+    (tmp_path / "a.jsonl").write_text("nonsense\n")
+    fine = str(root / "docs/examples/two-clients.jsonl")
+    assert main(["check", fine, str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]) == 2
+    wrong = capsys.readouterr()
+    assert "a.jsonl:1" in wrong.err and "b.jsonl: found no such file" in wrong.err and not wrong.out
+    assert main(["check", fine, fine, "--html", str(tmp_path / "x.html")]) == 2

@@ -18,10 +18,10 @@ import rpsim.protocols.registry
 import rpsim.scenarios.schema.load
 from rpsim.app.main import main
 
+from ..answers import result_of
 from ..words import fakes
 
 HEAVY = {"numpy", "jinja2", "simpy", "networkx", "plotly", "pydantic", "yaml", "tqdm", "multiprocessing"}
-SMALL = ["--set", "workload.operations=40", "--set", "workload.keys=5"]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_version_and_bare_call(capsys):
         (["crash", "quickstart", "--set", "workload.keys=200000"], "workload.keys: found 200,000 objects, each of"),
         (
             ["list", "scheme"],
-            "rpsim: found 'scheme', expected a kind: schemes, platforms, scenarios, primitives; did you mean",
+            "rpsim list: found 'scheme', expected one of kinds, schemes, structures, modes, parts, primitives, ",
         ),
         (["replay", "case-1.json"], "case-1.json: found no such file, expected a case-N.json"),
         (["--verson"], "did you mean '--version'?"),
@@ -122,7 +122,7 @@ def test_run_prints_writes_and_says_where(quickstart, capsys):
 
 def test_json_is_one_document_and_nothing_else(quickstart, capsys):
     assert main(["run", "quickstart", "--json", "--no-report"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = result_of(capsys.readouterr().out)
     scheme = document["schemes"][0]
     assert {"scheme", "platform", "operations", "throughput_ops_per_s", "latency_ns"} <= scheme.keys()
     assert scheme["latency_ns"]["put"].keys() == {"p50", "p99", "p999", "mean"}
@@ -132,7 +132,7 @@ def test_json_is_one_document_and_nothing_else(quickstart, capsys):
 
 def test_crash_json_has_the_fields_that_scripts_lean_on(quickstart, capsys):
     assert main(["crash", "quickstart", "--json", "--no-report"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = result_of(capsys.readouterr().out)
     assert len(document["schemes"]) == 8
     for scheme in document["schemes"]:
         assert {
@@ -236,14 +236,15 @@ def test_list(kind, capsys):
     assert main(["list", kind]) == 0
     printed = capsys.readouterr().out
     assert main(["list", kind, "--json"]) == 0
-    for row in json.loads(capsys.readouterr().out)[kind]:
+    for row in result_of(capsys.readouterr().out)[kind]:
         assert row["name"] in printed and row["title"]
     assert max(map(len, printed.splitlines())) <= 80
 
 
 @pytest.mark.long
 def test_the_whole_way_with_any_number_of_jobs(tmp_path):
-    smaller = [*SMALL, "--set", "vary.platform=[optane-adr]", "--set", "vary.ddio=[on]"]
+    few = ["workload.operations=12", "workload.keys=3", "schemes=[client-active, saw]"]
+    smaller = [word for field in (*few, "vary.platform=[optane-adr]", "vary.ddio=[on]") for word in ("--set", field)]
     for jobs in ("1", "2"):
         ended = rpsim_("crash", "quickstart", *smaller, "--jobs", jobs, "--out", jobs, cwd=tmp_path)
         assert ended.returncode in (0, 1), ended.stderr
@@ -273,7 +274,7 @@ def test_failures_in_recoveries_are_explored_to_any_depth_and_once_more_by_brute
     found = {}
     for depth in ("1", "2"):
         assert main([*said, "--nested", depth, "--brute-force", "--jobs", "1", "--json"]) == 0
-        found[depth] = json.loads(capsys.readouterr().out)["schemes"]
+        found[depth] = result_of(capsys.readouterr().out)["schemes"]
         for scheme in found[depth]:
             assert scheme["fault"] == "server[0] power in recovery" and scheme["exhaustive"]
             assert scheme["brute_force"]["agrees"] and scheme["brute_force"]["images"] > scheme["states"] > 0

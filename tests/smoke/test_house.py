@@ -10,6 +10,7 @@ import configparser
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -41,10 +42,22 @@ HEAVY = ("jinja2", "numpy", "networkx", "plotly", "pydantic", "simpy", "yaml")
 IMPORT_NAMES = {"PyYAML": {"yaml"}, "jinja2": {"jinja2", "markupsafe"}, "pydantic": {"pydantic", "pydantic_core"}}
 """Under which names a distribution is imported, where that is not its own alone."""
 
-OF_EXTRAS = {"distributed": "sim/jobs/cluster.py", "duckdb": "app/commands/sweep/results.py"}
+OF_EXTRAS = {
+    "distributed": "sim/jobs/cluster.py",
+    "duckdb": "app/commands/sweep/results.py",
+    "jupytext": "app/site/notebooks.py",
+}
 """Libraries of extras, each with the one file that imports it, in a function, and does without."""
 
 LONGEST = 500
+
+pytestmark = pytest.mark.xdist_group("house")  # one worker parses the tree, whatever the number of workers
+
+
+def test_a_group_of_tests_is_known_to_the_worker(request):
+    """What a group shares is made once: pytest-xdist sends to one worker what has the group's name in its id."""
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@house")
 
 
 # the tree ------------------------------------------------------------------------------------------------
@@ -54,6 +67,14 @@ def package_files(root: Path) -> list[Path]:
     """The Python files that ship: at the root and on the floors."""
     floors = [path for floor in FLOORS for path in (root / floor).rglob("*.py")]
     return sorted([*root.glob("*.py"), *floors])
+
+
+_parsed = cache(ast.parse)
+
+
+def tree_of(path: Path) -> ast.Module:
+    """A file's syntax tree, for reading only: all checks of a worker have the same one."""
+    return _parsed(path.read_text(encoding="utf-8"))
 
 
 def floor_of(root: Path, path: Path) -> str | None:
@@ -75,7 +96,7 @@ def imports(root: Path, path: Path) -> Iterator[tuple[int, str, bool]]:
     """Every import of a file, wherever it stands: (line, absolute name, written relatively)."""
     module = module_of(root, path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name, False) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -89,7 +110,7 @@ def imported_modules(root: Path, path: Path) -> Iterator[str]:
     """The modules of the package that a file imports, wherever it does; `from . import x` imports x if that is one."""
     module = module_of(root, path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package.split(".")[: package.count(".") + 2 - node.level]
             source = ".".join([*base, *filter(None, [node.module])])
@@ -181,7 +202,7 @@ def timing_complaints(root: Path) -> list[str]:
     """
     complaints = []
     for path in sorted((root / "protocols").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             for name in names_in(node):
                 if name.lower().endswith(TIME_SUFFIXES):
                     complaints.append(f"{path.relative_to(root)}:{getattr(node, 'lineno', '?')}: names a time: {name}")
@@ -350,20 +371,29 @@ def while_importing(tree: ast.Module) -> Iterator[ast.ImportFrom]:
 
 
 def in_circles(root: Path) -> list[str]:
-    """The modules that import each other: whether one of them can be imported may depend on which comes first."""
+    """The modules that import each other: whether one of them can be imported may depend on which comes first.
+
+    Left out are those with a package around them in the same circle: whoever imports such a module imports the package.
+    """
     files = {module_of(root, path): path for path in package_files(root)}
     graph = nx.DiGraph()
     for module, path in files.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        graph.add_edges_from((module, module[:end]) for end, sign in enumerate(module) if sign == ".")
-        for node in while_importing(ast.parse(path.read_text(encoding="utf-8"))):
+        graph.add_edges_from((module, around) for around in packages_of(module))
+        for node in while_importing(tree_of(path)):
             source = ".".join(
                 [*package.split(".")[: package.count(".") + 2 - node.level], *filter(None, [node.module])]
             )
             for name in node.names:
                 both = (f"{source}.{name.name}", source)
                 graph.add_edge(module, next((found for found in both if found in files), source))
-    return sorted(module for circle in nx.strongly_connected_components(graph) if len(circle) > 1 for module in circle)
+    circles = [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+    return sorted(module for circle in circles for module in circle if not circle & set(packages_of(module)))
+
+
+def packages_of(module: str) -> list[str]:
+    """The packages around a module, all of which are imported before it."""
+    return [module[:end] for end, sign in enumerate(module) if sign == "."]
 
 
 @pytest.mark.long
@@ -382,6 +412,8 @@ def test_modules_that_import_each_other_are_found(tmp_path: Path) -> None:
     write(tmp_path, "models/c.py", "from .a import y\ndef f():\n    from .d import z")
     write(tmp_path, "models/d.py", "from .c import f")
     assert in_circles(tmp_path) == ["rpsim.models.a", "rpsim.models.b"]
+    write(tmp_path, "models/__init__.py", "from .a import y")
+    assert in_circles(tmp_path) == ["rpsim.models"]
 
 
 def test_a_broken_module_and_a_circle_are_reported(tmp_path: Path) -> None:

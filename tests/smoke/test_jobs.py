@@ -19,7 +19,7 @@ from rpsim.sim.jobs.code import Code, imported
 from rpsim.sim.jobs.kept import Kept
 from rpsim.sim.jobs.runner import JobRunner, report
 
-from .test_house import FLOORS, imports, module_of, package_files
+from .test_house import FLOORS, imports, module_of, package_files, tree_of
 
 
 # the runner ------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ def test_imports_are_found_as_the_parser_finds_them(root: Path) -> None:
     for path in package_files(root)[::5]:
         for_types = {
             line
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             for line in range(node.lineno, (node.end_lineno or 0) + 1)
         }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from rpsim.app.main import main
+
+from ..answers import result_of
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ FLUSH = "            yield from thread.flush(address, self.used)  # clwb of ever
 
 def verdicts(capsys):
     """By platform: what was found of an acknowledged put."""
-    found = json.loads(capsys.readouterr().out)["schemes"]
+    found = result_of(capsys.readouterr().out)["schemes"]
     return {one["platform"]: one["verdicts"]["no_lost_ack"] for one in found}
 
 
@@ -54,5 +54,24 @@ def test_a_new_scheme_has_a_name_of_its_own(folder, capsys):
     assert "NAME: found 'saw', expected a name that no scheme of rpsim has" in capsys.readouterr().err
     assert main(["new", "scheme", "other-store.py", "--json"]) == 0
     made = {"kind": "scheme", "name": "other-store", "file": "other_store.py", "scenario": "other-store.yaml"}
-    assert json.loads(capsys.readouterr().out) == made
+    assert result_of(capsys.readouterr().out) == made
     assert sorted(path.name for path in folder.iterdir()) == ["other-store.yaml", "other_store.py"]
+
+
+def test_a_new_scenario_runs_and_is_as_it_expects(folder, capsys):
+    assert main(["new", "scenario", "mine"]) == 0
+    assert main(["crash", "mine.yaml", "--set", "workload.operations=8", "--no-report", "--jobs", "1"]) == 0
+    assert "as expected: all" in capsys.readouterr().out
+
+
+def test_a_new_litmus_test_holds_and_with_a_write_it_does_not(folder, capsys):
+    assert main(["new", "litmus", "mine"]) == 0
+    assert main(["litmus", "mine.yaml"]) == 0
+    text = (folder / "mine.yaml").read_text()
+    (folder / "mine.yaml").write_text(text.replace('"AW q1', '"W q1'))
+    assert main(["litmus", "mine.yaml"]) == 1
+
+
+def test_a_new_lab_is_that_of_the_command_lab(folder, capsys):
+    assert main(["new", "lab", "mine"]) == 0
+    assert (folder / "mine" / "lab.md").exists()

@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+from functools import cache
 
 import pytest
 import yaml
@@ -17,6 +18,12 @@ def variants():
         yield name, {}
         for key, setting in platform_settings(name).items():
             yield from ((name, {key: value}) for value in setting.values if value != setting.default)
+
+
+@cache
+def values_of(name, **settings):
+    """The profile's parameters by path, for reading only."""
+    return {one.path: one.value for one in load_platform(name, **settings).parameters()}
 
 
 def mistakes(name, **settings):
@@ -56,8 +63,7 @@ def test_a_profile_is_called_as_its_file_and_has_defaults_for_all_settings(name)
 
 @pytest.mark.parametrize(("name", "settings"), list(variants()), ids=str)
 def test_a_setting_loads_and_changes_only_what_it_names(name, settings):
-    default = {p.path: p.value for p in load_platform(name).parameters()}
-    chosen = {p.path: p.value for p in load_platform(name, **settings).parameters()}
+    default, chosen = values_of(name), values_of(name, **settings)
     turned = {platform_settings(name)[key].sets for key in settings}
     assert {path for path in default if default[path] != chosen[path]} == turned
 
@@ -68,10 +74,9 @@ def test_settings_are_independent(name):
     settings = platform_settings(name)
     assert len({setting.sets for setting in settings.values()}) == len(settings)
     turned = {key: setting.values[-1] for key, setting in settings.items()}
-    together = {p.path: p.value for p in load_platform(name, **turned).parameters()}
-    default = {p.path: p.value for p in load_platform(name).parameters()}
+    together, default = values_of(name, **turned), values_of(name)
     for key, setting in settings.items():
-        alone = {p.path: p.value for p in load_platform(name, **{key: turned[key]}).parameters()}
+        alone = values_of(name, **{key: turned[key]})
         assert together[setting.sets] == alone[setting.sets]
     assert {path for path in default if default[path] != together[path]} <= {s.sets for s in settings.values()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,22 @@ from rpsim.validation.published.curves import board
 from rpsim.validation.published.curves.sweep import variations
 from rpsim.validation.published.scoreboard import Bar, summarise
 
+from ..answers import result_of
+
 QUICK = ["reproduce", "hardware", "--component", "nic", "--quick", "--jobs", "1"]
 
 
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A folder for the results of several commands: a point is simulated once, and kept there."""
+    return str(tmp_path_factory.mktemp("results"))
+
+
 @pytest.mark.long
-def test_json_has_the_fields_that_scripts_lean_on(tmp_path, capsys):
-    status = main([*QUICK, "--json", "--out", str(tmp_path)])
-    answer = json.loads(capsys.readouterr().out)
+@pytest.mark.xdist_group("reproduce nic")
+def test_json_has_the_fields_that_scripts_lean_on(out, capsys):
+    status = main([*QUICK, "--json", "--out", out])
+    answer = result_of(capsys.readouterr().out)
     assert status == (0 if answer["summary"]["met"] else 1)
     for claim in answer["claims"]:
         assert {"id", "paper", "status", "published", "simulated", "met", "reason"} <= claim.keys()
@@ -31,10 +39,11 @@ def test_json_has_the_fields_that_scripts_lean_on(tmp_path, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.xdist_group("reproduce nic")
 @pytest.mark.parametrize(("bar", "status"), [(Bar(0.0, 9.0), 0), (Bar(1.1, 0.0), 1)])
-def test_the_exit_status_is_the_bar(tmp_path, capsys, monkeypatch, bar, status):
+def test_the_exit_status_is_the_bar(out, capsys, monkeypatch, bar, status):
     monkeypatch.setattr(board, "summarise", lambda claims, _: summarise(claims, bar))
-    assert main([*QUICK, "--no-report", "--out", str(tmp_path)]) == status
+    assert main([*QUICK, "--no-report", "--out", out]) == status
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert ("the bar is met" if status == 0 else "the bar is missed") in " ".join(out.split())
@@ -44,7 +53,7 @@ def test_the_exit_status_is_the_bar(tmp_path, capsys, monkeypatch, bar, status):
     ("words", "told"),
     [
         (["reproduce", "hardwar"], "did you mean 'hardware'?"),
-        (["reproduce"], "no SUBJECT"),
+        (["reproduce"], "no PAPER"),
         (["reproduce", "hardware", "--component", "nick"], "did you mean 'nic'?"),
         (["reproduce", "hardware", "--qick"], "did you mean '--quick'?"),
         (["reproduce", "hardware", "--jobs", "0"], "at least 1"),
@@ -61,5 +70,5 @@ def test_a_sweep_has_a_row_for_each_end(tmp_path, capsys, monkeypatch):
     kept = [curve for curve in hardware.chosen("nic", True) if curve.id in ("cx3-read", "cx5-write")]
     monkeypatch.setattr(hardware, "chosen", lambda component, quick: kept)
     main([*QUICK, "--sweep", "--json", "--no-report", "--out", str(tmp_path)])
-    rows = json.loads(capsys.readouterr().out)["sweep"]
+    rows = result_of(capsys.readouterr().out)["sweep"]
     assert [(row["parameter"], row["value"]) for row in rows] == list(variations(kept))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rpsim.app.commands.reproduce import paper as command
 from rpsim.app.main import main
 from rpsim.validation.published.papers import paper, runs
 from rpsim.validation.published.papers.paper import read_paper
+
+from ..answers import result_of
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/claims.yaml"
 
@@ -19,12 +20,11 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/claims.yaml"
 def words(tmp_path, monkeypatch):
     """The command's words, for a paper that takes a moment."""
     text = EXAMPLE.read_text(encoding="utf-8").replace("published: 1.96", "published: 9.96")
-    text += 'quick_operations: 20\nmissed:\n  - {claims: [X-1], because: "Too few operations."}\n'
+    text += 'quick_operations: 20\nsweep_operations: 10\nmissed:\n  - {claims: [X-1], because: "Too few operations."}\n'
     claims = tmp_path / "claims"
     claims.mkdir()
     (claims / "example.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paper, "FOLDER", claims)
-    monkeypatch.setattr(command, "SWEEP_OPERATIONS", 10)
     return ["reproduce", "example", "--quick", "--jobs", "1", "--out", str(tmp_path / "results")]
 
 
@@ -50,7 +50,7 @@ def test_who_is_stopped_goes_on_where_it_stopped(words, tmp_path, capsys, monkey
 
     monkeypatch.setattr(runs, "measure", going_on)
     main([*words, "--json"])
-    answer = json.loads(capsys.readouterr().out)
+    answer = result_of(capsys.readouterr().out)
     assert {claim["id"] for claim in answer["claims"]} == {"X-1", "X-2"}
     assert len(json.loads((Path(answer["results"]) / "runs.json").read_text())) == 5
 

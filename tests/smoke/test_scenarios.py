@@ -44,7 +44,7 @@ def test_what_is_resolved_is_complete_json_and_reads_as_the_same_scenario(name):
     scenario = load_scenario(name)
     text = json.dumps(scenario.resolved())
     again = scenario_from_data(json.loads(text), "case.json")
-    assert again == scenario
+    assert again == scenario.model_copy(update={"options": {}})  # which stand in the names of the schemes
     assert again.variants() == scenario.variants()
     assert json.dumps(again.resolved()) == text
 

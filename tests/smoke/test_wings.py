@@ -16,7 +16,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from .test_house import floor_of, imported_modules, module_of, package_files, write
+from .test_house import floor_of, imported_modules, module_of, package_files, tree_of, write
 
 STOREYS: Mapping[str, Sequence[str]] = {
     "models": (
@@ -24,20 +24,27 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "kernel", "meter", "system", "persist",
     ),
     "protocols": (
-        "failures guarantees layout", "objects naming primitives", "scheme", "registry parts", "efactory rflush shapes",
+        "failures guarantees layout request", "objects naming primitives", "scheme", "registry parts",
+        "efactory rflush shapes structures", "rnvm pmr",
     ),
-    "scenarios": ("history keyspace ycsb arguments", "values pagerank", "calls schema", "build", "run", "sweep"),
+    "scenarios": (
+        "history keyspace ycsb arguments", "values pagerank transactions", "calls schema", "build", "run", "sweep",
+    ),
     "validation": (
         "oracle rigs naive litmus", "histories", "crash", "published", "matrix testing measuring speed",
         "mutation pytest_plugin",
     ),
-    "app": ("options terminal", "pages labs", "commands", "answers", "api main"),
+    "app": (
+        "options", "terminal", "pages labs", "commands", "answers completion matrix", "grammar", "api main", "site",
+    ),
 }  # fmt: skip
 """By floor: its storeys from the lowest, each with its wings. Floors that are not here have no wings to order."""
 
 MOST_FILES = 28
 """A folder with more Python files than this is a landing on which nobody finds a door."""
 LARGEST_CIRCLE = 2
+
+pytestmark = pytest.mark.xdist_group("house")  # as those of test_house.py
 
 
 def wing_of(root: Path, path: Path) -> str:
@@ -100,7 +107,7 @@ def docstring_complaints(root: Path) -> list[str]:
     complaints = []
     for path in package_files(root):
         if path.name == "__init__.py" and len(path.relative_to(root).parts) > 2:
-            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            text = ast.get_docstring(tree_of(path)) or ""
             if len(re.findall(r"[.?!](?:\s|$)", text)) < 2:
                 complaints.append(f"{path.relative_to(root)}: says too little of what it is")
     return complaints
@@ -190,7 +197,7 @@ def name_complaints(root: Path) -> list[str]:
     for path in package_files(root):
         where = path.relative_to(root).as_posix()
         if floor_of(root, path) in LOWER and not where.startswith(MESSAGES):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for node in tree_of(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found.setdefault(node.name, []).append(where)
     return [f"{name} stands in {' and in '.join(places)}" for name, places in found.items() if len(places) > 1]

@@ -28,8 +28,8 @@ COMMANDS = {
 MORE = {
     "run": LONG_RUN,
     "crash, schedules side by side": ("crash", "quickstart", *(w for one in ONE_VARIANT for w in ("--set", one))),
-    "matrix --methods": ("matrix", "--methods"),
-    "matrix --schemes": ("matrix", "--schemes", "saw"),
+    "matrix methods": ("matrix", "methods"),
+    "matrix schemes": ("matrix", "schemes", "saw"),
     "design": ("design", "--platform", "adr, ddio on"),
     "reproduce PAPER": ("reproduce", "efactory"),
     "mutate": ("mutate", "efactory"),

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-from rpsim.app.pages.platforms import VALIDATION
-from rpsim.app.pages.platforms import page as page_of
 from rpsim.models.durability.places import PLACES, Domain, Place, survives
 from rpsim.models.durability.rules import EXECUTION, RULES, RequestKind
 from rpsim.models.nic.nic import Nic
-from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.protocols.guarantees import Condition
 from rpsim.sim.clock import Clock
 from rpsim.validation.crash.explorer import IMAGES_PER_STATE
 from rpsim.validation.oracle import FINDERS
-from rpsim.validation.published.curves.reading import unread
 
 from .pages import EXAMPLES, ROOT, code, rows, section
 
@@ -56,12 +51,12 @@ def test_the_tables_of_places_and_domains_are_the_code_s():
 
 
 def test_the_conditions_are_all_explained():
-    shown = {code(row[0]) for row in rows(section(ARCHITECTURE, "Conditions"))}
+    shown = {code(row[0]) for row in rows(section(ROOT / "docs" / "conditions.md", "Conditions"))}
     assert shown == {str(condition) for condition in Condition} >= {str(condition) for condition in FINDERS}
 
 
 def test_the_explorer_gives_up_where_the_pages_say():
-    for page in (ARCHITECTURE, ROOT / "docs" / "limits.md"):
+    for page in (ROOT / "docs" / "explorer.md", ROOT / "docs" / "limits.md"):
         assert f"{IMAGES_PER_STATE} images" in " ".join(page.read_text(encoding="utf-8").split())
 
 
@@ -100,24 +95,3 @@ def test_the_instants_on_the_way_are_those_of_the_run(monkeypatch):
     finally:
         sys.setprofile(None)
     assert table <= seen
-
-
-# the pages of platforms -----------------------------------------------------------------------------------
-
-PLATFORMS = ROOT / "docs" / "platforms"
-
-
-@pytest.mark.long
-def test_every_assumed_or_fitted_number_is_listed():
-    """Scope and numbers of every page; ``rpsim reproduce hardware --pages docs/platforms`` renews them."""
-    for name in platform_names():
-        kept = (PLATFORMS / f"{name}.md").read_text(encoding="utf-8")
-        assert kept.partition(VALIDATION)[0] == page_of(name, []).partition(VALIDATION)[0], name
-
-
-@pytest.mark.long
-def test_the_numbers_that_no_model_reads_are_those():
-    for name in platform_names():
-        text = " ".join((PLATFORMS / f"{name}.md").read_text(encoding="utf-8").split())
-        told = re.findall(r"`([\w.-]+)`", text.partition("No model reads ")[2].partition(": stated for")[0])
-        assert told == unread(load_platform(name)), name

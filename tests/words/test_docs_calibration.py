@@ -19,7 +19,7 @@ LOG, TABLE = str(EXAMPLES / "perftest-connectx3.txt"), str(EXAMPLES / "connectx4
 @pytest.mark.long
 def test_a_fit_prints_and_writes_what_the_page_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = [LOG, "--platform", "connectx5-lab", "--largest", "2KiB", "--out", "connectx3-lab.yaml"]
+    words = [LOG, "--platform", "connectx5-lab", "--largest", "2KiB", "--write", "connectx3-lab.yaml"]
     assert main(["calibrate", *words, "--jobs", "1"]) == 0
     out = capsys.readouterr().out.removesuffix("\nprofile: connectx3-lab.yaml\n")
     assert out == printed("calibrate-fit.txt", out)
@@ -36,7 +36,7 @@ def _any_version(text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("calibrate-compare.txt", [LOG, "--platform", "connectx3-perftest", "--compare"]),
+        ("calibrate-compare.txt", ["compare", LOG, "--platform", "connectx3-perftest"]),
         ("calibrate-connectx4.txt", [TABLE, "--platform", "connectx4-lab"]),
     ],
 )

@@ -11,7 +11,7 @@ from .test_docs_outcomes import printed
 
 PAGE = (ROOT / "docs" / "matrix.md").read_text(encoding="utf-8")
 SHOWN = {
-    "matrix.txt": "rpsim matrix --primitives no-flush,read-after-write --platforms optane-adr"
+    "matrix.txt": "rpsim matrix primitives no-flush,read-after-write --platforms optane-adr"
     " --shapes word,other-qp --quick",
     "design.txt": 'rpsim design --platform "adr, ddio off" --steps 2',
 }

@@ -75,8 +75,8 @@ def verdict_table(text: str) -> dict[tuple[str, str], dict[str, str]]:
 
 
 @pytest.mark.long
-def test_the_readme_s_verdicts_are_the_explorer_s():
-    shown = verdict_table((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_the_quickstart_s_verdicts_are_the_explorer_s():
+    shown = verdict_table((ROOT / "docs/quickstart.md").read_text(encoding="utf-8"))
     few, small = ["workload.operations=60", "workload.keys=6"], "workload.value=64 B"
     variants = load_scenario("quickstart").variants()
     assert len(shown) == len(variants) == 12
@@ -118,8 +118,9 @@ def test_the_examples_of_objects_print_what_the_page_shows(name, tmp_path, monke
 # adding things ----------------------------------------------------------------------------------------------
 
 
+ADDING = (ROOT / "docs" / "adding.md", ROOT / "docs" / "adding-hardware.md")
 FEWER = {
-    "rpsim matrix --schemes": ["--quick"],
+    "rpsim matrix schemes": ["--quick"],
     "rpsim crash card": ["--set", "workload.operations=3"],
     "rpsim run ycsb-b": ["--set", "workload.operations=60", "--set", "workload.warmup=0"],
 }
@@ -133,7 +134,7 @@ def test_what_is_added_as_the_page_says_works(fewer, tmp_path):
     house = shutil.copytree(ROOT, tmp_path / "rpsim", ignore=hidden)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     answers = {}
-    for words, _ in (entry for entry in commands(ROOT / "docs" / "adding.md") if entry[0][0] in ("cp", "rpsim")):
+    for words, _ in (entry for page in ADDING for entry in commands(page) if entry[0][0] in ("cp", "rpsim")):
         if "--pages" in words:  # of all schemes: a quarter of an hour
             continue
         alone = ["--jobs", "1"] if words[1] in ("run", "crash") else []
@@ -155,7 +156,7 @@ def test_the_switch_delays_what_the_page_says_it_does():
     spec = importlib.util.spec_from_file_location("rpsim.models.pcie_switch", EXAMPLES / "pcie_switch.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (snippet,) = [b for b in blocks(ROOT / "docs" / "adding.md") if b.language == "python" and "slot.link = " in b.text]
+    (snippet,) = [b for b in blocks(ADDING[1]) if b.language == "python" and "slot.link = " in b.text]
     plain, switched = Rig(), Rig()
     fitted = {"node": switched.server.node, "system": switched.system, "SwitchedLink": module.SwitchedLink}
     exec(snippet.text, fitted)

@@ -16,6 +16,8 @@ from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.placing import place
 from rpsim.validation.histories.read import parse_history, read_history
 
+from ..answers import result_of
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 VOID = {"meta", "link", "line", "rect", "path", "br"}
 
@@ -101,7 +103,7 @@ def test_the_command_writes_it(tmp_path, capsys):
     history = str(EXAMPLES / "lost-update.jsonl")
     target = tmp_path / "view.html"
     assert main(["check", history, "--html", str(target), "--json"]) == 1
-    json.loads(capsys.readouterr().out)
+    result_of(capsys.readouterr().out)
     assert target.read_text().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir()] == ["view.html"]
     assert main(["check", history, "--html", str(tmp_path / "no" / "view.html")]) == 2

@@ -21,6 +21,7 @@ from rpsim.validation.litmus.language.program import OutcomeFinding
 from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.shipped import FAMILIES, names
 
+from ..answers import result_of
 from .pages import ROOT
 from .test_docs_outcomes import printed
 
@@ -73,7 +74,7 @@ def test_many_witnesses_are_counted_and_reasons_told(capsys):
 def test_witnesses_as_json(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["litmus", EXAMPLE, "--witness", "--json"]) == 1
-    answer = json.loads(capsys.readouterr().out)
+    answer = result_of(capsys.readouterr().out)
     assert [one["witnessed"] for one in answer["witnesses"]] == [True, True]
     first = answer["witnesses"][0]
     assert first["id"] == "flush-then-write" and first["timeline"][-1]["time_ps"] == first["instant_ps"]
@@ -81,9 +82,9 @@ def test_witnesses_as_json(capsys, monkeypatch):
 
 def test_without_reduction_the_answers_are_the_same(capsys):
     assert main(["litmus", "payload", "--json"]) == 0
-    reduced = json.loads(capsys.readouterr().out)
+    reduced = result_of(capsys.readouterr().out)
     assert main(["litmus", "payload", "--json", "--no-reduction"]) == 0
-    full = json.loads(capsys.readouterr().out)
+    full = result_of(capsys.readouterr().out)
     assert [one["found"] for one in reduced["cases"]] == [one["found"] for one in full["cases"]]
     assert sum(one["states"] for one in reduced["cases"]) < sum(one["states"] for one in full["cases"])
 
@@ -131,7 +132,7 @@ def test_every_answer_fits_a_terminal(tmp_path):
 def test_json_has_the_fields_that_scripts_lean_on(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["litmus", EXAMPLE, "--json"]) == 1
-    answer = json.loads(capsys.readouterr().out)
+    answer = result_of(capsys.readouterr().out)
     assert (answer["agree"], answer["disagree"]) == (2, 1)
     first = answer["cases"][0]
     assert {"id", "profile", "outcome", "expected", "found", "states"} <= first.keys()

@@ -186,7 +186,7 @@ def test_what_two_files_say_alike_counts_once():
         (["calibrate"], "no MEASUREMENTS"),
         (["measure", "quick"], "no --platform"),
         (["measure", "quick", "--platform", "optane-ard"], "did you mean 'optane-adr'?"),
-        (["measure", "quick", "--platform", "optane-adr", "--set", "ddoi=off"], "did you mean 'ddio'?"),
+        (["measure", "quick", "--platform", "optane-adr", "--setting", "ddoi=off"], "did you mean 'ddio'?"),
         (["measure", "quick", "--platform", "optane-adr", "--iterations", "0"], "at least 1"),
         (["calibrate", "x.txt", "--platform", "optane-adr"], "no such file"),
         (["calibrate", "x.txt", "--platfrom", "optane-adr"], "did you mean '--platform'?"),
@@ -196,7 +196,7 @@ def test_what_two_files_say_alike_counts_once():
         (["calibrate", "x", "--platform", "optane-adr", "--fit", "nic.poll", "--bounds", "nic.poll=9"], "LOW..HIGH"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--hold-out", "90%"], "a share from 0 to 50%"),
         (["calibrate", "x.txt", "--platform", "optane-adr", "--largest", "big"], "a size, as in"),
-        (["calibrate", "x.txt", "--platform", "optane-adr", "--out", "no/where.yaml"], "a folder that is not there"),
+        (["calibrate", "x.txt", "--platform", "optane-adr", "--write", "no/where.yaml"], "a folder that is not there"),
     ],
 )
 def test_wrong_arguments_are_told_and_nothing_is_written(tmp_path, capsys, monkeypatch, words, told):

@@ -1,57 +1,75 @@
-"""Are docs/platforms/*.md what the profiles and the curves say? ``rpsim reproduce hardware --pages docs/platforms``.
+"""Do the pages of platforms say what the profiles and the curves say? (The site is made with them.)
 
-What the simulator says in the section on validation moves with every timing; ``make slow`` compares that too.
+What was simulated is kept in docs/measured/hardware.json. With RPSIM_RENEW=1 what is missing there is run and written,
+by the slow test all of it; ``make slow`` compares.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import replace
 
 import pytest
 
 from rpsim.app.pages.platforms import VALIDATION, pages
+from rpsim.app.site import measured
 from rpsim.models.profiles.platform import load_platform, platform_names
 from rpsim.models.profiles.vary import varied
 from rpsim.validation.published.curves import reading, reading_runs
-from rpsim.validation.published.curves.board import Board, Result, chosen, run
-from rpsim.validation.published.scoreboard import Bound
-
-from .pages import ROOT
-
-FOLDER = ROOT / "docs" / "platforms"
+from rpsim.validation.published.curves.board import Board, chosen, run
 
 
 @pytest.fixture(scope="module")
-def published():
-    """The pages but for the simulated numbers: every point comes out as it was published."""
-    results = [
-        Result(curve, {x: 1.0 if isinstance(value, Bound) else value for x, value in curve.points.items()})
-        for curve in chosen()
-    ]
-    return pages(Board(results))
-
-
-def points(text):
-    """Point, role and what was published of every row of the table of validation."""
-    return re.findall(r"^\| (`[^|]+) \| (\w+) \| ([^|]+) \|", text.partition(VALIDATION)[2], re.M)
+def made():
+    return measured.platforms()
 
 
 @pytest.mark.long
-def test_there_is_a_page_for_every_profile_and_no_other(published):
-    assert {path.name for path in FOLDER.iterdir()} == set(published)
-
-
-@pytest.mark.parametrize("name", platform_names())
-def test_a_page_is_what_the_profile_says_up_to_what_was_simulated(name, published):
-    made, kept = published[f"{name}.md"], (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    assert kept.partition(VALIDATION)[0] == made.partition(VALIDATION)[0]
-    assert points(kept) == points(made)
+def test_what_was_simulated_is_kept_for_every_point_and_no_other():
+    kept = {result.curve.id: result for result in measured.board().results}
+    missing = [
+        replace(curve, points=left)
+        for curve in chosen()
+        if (left := {x: y for x, y in curve.points.items() if x not in kept[curve.id].simulated})
+    ]
+    if missing and os.environ.get("RPSIM_RENEW"):
+        for new in run(missing, jobs=2).results:
+            old = kept[new.curve.id]
+            found = {**old.simulated, **new.simulated}
+            kept[new.curve.id] = replace(old, simulated={x: found[x] for x in old.curve.points})
+        measured.FILE.write_text(measured.text(Board(list(kept.values()))), encoding="utf-8")
+    board = measured.board()
+    assert all(list(result.simulated) == list(result.curve.points) for result in board.results)
+    assert measured.FILE.read_text(encoding="utf-8") == measured.text(board)
 
 
 @pytest.mark.slow
-def test_the_pages_have_the_numbers_of_today():
-    for name, text in pages(run(chosen(), jobs=2)).items():
-        assert (FOLDER / name).read_text(encoding="utf-8") == text
+def test_the_kept_numbers_are_those_of_today():
+    today = measured.text(run(chosen(), jobs=2))
+    if os.environ.get("RPSIM_RENEW"):
+        measured.FILE.write_text(today, encoding="utf-8")
+    assert measured.FILE.read_text(encoding="utf-8") == today
+
+
+@pytest.mark.long
+def test_there_is_a_page_for_every_profile_with_every_number_and_every_point(made):
+    assert set(made) == {"platforms/README.md", *(f"platforms/{name}.md" for name in platform_names())}
+    points = {f"`{result.curve.id}[{x}]`" for result in measured.board().results for x in result.simulated}
+    told = set()
+    for name in platform_names():
+        numbers, _, validation = made[f"platforms/{name}.md"].partition(VALIDATION)
+        shown = re.findall(r"^\| `([^`]+)` \| [^|]* \| (published|assumption|fitted) \|", numbers, re.M)
+        assert sorted(shown) == sorted((one.path, one.origin) for one in load_platform(name).parameters())
+        told |= set(re.findall(r"^\| (`[^`|]+\]`)", validation, re.M))
+    assert told == points
+
+
+def test_a_point_without_a_number_is_left_out(tmp_path, monkeypatch):
+    file = tmp_path / "hardware.json"
+    file.write_text("{}")
+    monkeypatch.setattr(measured, "FILE", file)
+    assert not measured.board().claims() and pages(Board([]))["README.md"].startswith("# Platforms")
 
 
 # without effect -------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ MIRRORED = SchemeFacts(
     frozenset({"put"}),
 )
 TWO = SchemeFacts(ROLES_OF_A_STORE | {"data": RoleFacts(many=True)}, ("put", "get"), frozenset({"put"}))
-STACK = SchemeFacts(ROLES_OF_A_STORE, ("push", "pop"), frozenset({"push", "pop"}))
+HEAP = SchemeFacts(ROLES_OF_A_STORE, ("alloc", "free"), frozenset({"alloc", "free"}))
 SWITCHES = {"ddio": ("on", "off")}
 SHIPPED = ", ".join(scenario_names())
 KNOWN = KnownNames(
-    {"client-active": STORE, "saw": STORE, "treiber": STACK},
+    {"client-active": STORE, "saw": STORE, "slabs": HEAP},
     {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
 )
 
@@ -77,13 +77,13 @@ def read(content: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_unknown_scheme():
     assert changed(("active, saw]", "active, sav]")) == [
-        "mine.yaml:5: schemes[1]: found 'sav', expected a scheme: client-active, saw, treiber; did you mean 'saw'?"
+        "mine.yaml:5: schemes[1]: found 'sav', expected a scheme: client-active, saw, slabs; did you mean 'saw'?"
     ]
 
 
 def test_an_unknown_scheme_alone_is_one_mistake():
     assert changed(("[client-active, saw]", "[sav]")) == [
-        "mine.yaml:5: schemes[0]: found 'sav', expected a scheme: client-active, saw, treiber; did you mean 'saw'?"
+        "mine.yaml:5: schemes[0]: found 'sav', expected a scheme: client-active, saw, slabs; did you mean 'saw'?"
     ]
     assert changed(("[client-active, saw]", "[]")) == [
         "mine.yaml:5: schemes: found an empty list, expected a list with at least 1"
@@ -100,7 +100,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
         "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
         "inserts, scans, modifies, shares, keys, value, operations, zipf, warmup, order, deletes, scan_length, loaded, steps, "
-        "step_reads, amount, batch, work, think, past, groups; did you mean 'operations'?"
+        "step_reads, amount, batch, work, think, past, own, groups; did you mean 'operations'?"
     ]
 
 
@@ -208,8 +208,8 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("mix: a", "mix: a, zipf: .nan", "6: workload.zipf: found nan, expected a finite number"),
         ("256 B", "4 B", "6: workload.value: found '4 B', expected a size from 8 B (room for a stamp) to 1 GiB"),
         ("operations: 2000", "operations: 9, warmup: 9", "6: workload.warmup: found 9, expected fewer than the 9 operations"),
-        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, pagerank, schedule; did you mean 'ycsb'?"),
-        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, pagerank, schedule"),
+        ("kind: ycsb", "kind: ycbs", "6: workload.kind: found 'ycbs', expected a kind of workload: ycsb, mix, pagerank, transactions, schedule; did you mean 'ycsb'?"),
+        ("kind: ycsb, ", "", "6: workload.kind: found nothing, expected a kind of workload: ycsb, mix, pagerank, transactions, schedule"),
         ("{client: {machines: 2, processes: 8}}", "{server: {machines: 2}}", "4: roles.server.machines: found 2, expected 1, since these schemes have one server"),
         ("{client:", "{cleint:", "4: roles.cleint: found 'cleint', expected a role of these schemes: server, client; did you mean 'client'?"),
         ("server[0] power", "server[1] power", "7: crash.fault: found 'server[1] power', expected an index below 1: so many server machines there are, counted from 0"),
@@ -219,7 +219,7 @@ def test_all_mistakes_of_a_file_are_said_at_once_in_its_order():
         ("server[0] power", "client[16] process", "7: crash.fault: found 'client[16] process', expected an index below 16: so many client processes there are"),
         ("server[0] power", "server[1] process", "7: crash.fault: found 'server[1] process', expected an index below 1: so many server machines there are, counted from 0"),
         ("active, saw]", "active, client-active]", "5: schemes: found 'client-active' twice, expected each name once"),
-        ("active, saw]", "active, treiber]", "6: workload.kind: found 'ycsb' for treiber (operations: push, pop), expected schemes with put and get"),
+        ("active, saw]", "active, slabs]", "6: workload.kind: found 'ycsb' for slabs (operations: alloc, free), expected schemes with put and get"),
         ("title: Two stores", "title: Two stores\nddio: on", "4: vary.ddio: found both ddio and vary.ddio, expected one of them"),
         ("ddio: [on, off]", "iio_wc: on", "3: vary.iio_wc: found a switch that optane-adr does not have, expected one that it has"),
         ("ddio: [on, off]", "ddoi: on", "3: vary.ddoi: found 'ddoi', expected something that may vary: platform, ddio, iio_wc; did you mean 'ddio'?"),
@@ -292,11 +292,11 @@ def test_mistakes_of_the_command_line_say_so():
         "--set crash.view: found a YAML syntax error (column 2): the end of the file, expected what was begun to be "
         "closed or given",
         "--seed: found -1, expected at least 0",
-        "--set schemes: found 'saww', expected a scheme: client-active, saw, treiber; did you mean 'saw'?",
+        "--set schemes: found 'saww', expected a scheme: client-active, saw, slabs; did you mean 'saw'?",
         "--set workload.keys: found -5, expected at least 1",
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, reads, inserts, "
         "scans, modifies, shares, keys, value, operations, zipf, warmup, order, deletes, scan_length, loaded, steps, step_reads, "
-        "amount, batch, work, think, past, groups; did you mean 'keys'?",
+        "amount, batch, work, think, past, own, groups; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
         "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, failures, outages, held, network, expect; did you mean 'workload'?",
     ]

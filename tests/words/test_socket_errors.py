@@ -1,4 +1,4 @@
-"""What does somebody read who names a socket that is not there, or forgets the link?"""
+"""What does somebody read who names a socket that is not there, forgets the link, or misspells a setting's value?"""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def complaint(tmp_path, text):
             "extends: fast20-sockets\nmemory: {far_pm: {socket: {value: socket2, source: s}}}\n",
             "4: memory.far_pm.socket: found the unknown socket 'socket2', expected one of socket0, socket1; "
             "did you mean 'socket1'?",
+        ),
+        (
+            "extends: fast20-sockets\nsettings:\n  adapter:\n    sets: nic.socket\n    values: [socket0, socket1]\n"
+            "    default: socket7\n    source: s\n",
+            "8: settings.adapter.default: found 'socket7', expected one of socket0, socket1; did you mean 'socket1'?",
+        ),
+        (
+            "extends: optane-adr\nsettings:\n  data_in_order:\n    sets: nic.data_in_order\n"
+            "    values: [none, 128B]\n    default: none\n    source: s\n",
+            "7: settings.data_in_order.values: found '128B', expected one of whole message, 128 B, none, as "
+            "nic.data_in_order takes it; did you mean '128 B'?",
         ),
         (
             f"extends: optane-adr\n{TWO}{LINK}nic: {{socket: {{value: c, source: s}}}}\n",

@@ -41,6 +41,6 @@ def test_one_line_and_exit_2(changed, told, tmp_path, capsys):
 
 def test_a_list_of_faults_may_have_pluses_and_commas_in_brackets(capsys):
     faults = "primary[0,7] power,mirror[0] + mirror[0] lost"
-    assert main(["matrix", "--schemes", "mirrored", "--faults", faults, "--quick"]) == 2
+    assert main(["matrix", "schemes", "mirrored", "--faults", faults, "--quick"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert "'primary[7] power'" in first and "'mirror[0]' twice" in second

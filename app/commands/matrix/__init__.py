@@ -1,55 +1,95 @@
-"""``rpsim matrix``: schemes or flush primitives x platforms x faults, findings beside claims.
+"""``rpsim matrix``: schemes or flush primitives x platforms x faults, findings beside claims; a module for each part.
 
-``primitives.py`` is the command without more options, ``schemes.py`` with ``--schemes``, ``methods.py`` with
-``--methods``; ``arguments.py`` reads the options that they share.
+``arguments.py`` reads the arguments and options that the parts share.
 """
 
 from __future__ import annotations
 
-import argparse
+from ...options import NO_REPORT, OUT, QUICK, RESULTS, SEED, SEEDS, WORKERS, Command, Field, Option
 
-from ...options import JOBS, OUT, Command, Option
+PLATFORMS = Option(
+    "--platforms",
+    "usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
+    "P,...",
+)
+AS_CLAIMED = Field("as_claimed", "boolean", "whether no claim is refuted")
 
 COMMAND = Command(
     "flush primitives or schemes x platforms x faults: guarantees and costs",
-    options=(
-        Option("--primitives", "names, or paths of files (default: all shipped ones)", "P,...", without=("--schemes",)),
-        Option("--schemes", "instead of primitives: these schemes", "S,...", without=("--methods",)),
-        Option("--methods", "instead: the cheapest correct method by configuration"),
-        Option(
-            "--platforms",
-            "usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
-            "P,...",
+    parts={
+        "primitives": Command(
+            "flush primitives: what they guarantee, as claimed or not, and what they cost",
+            "PRIMITIVE",
+            "names, or paths of files; commas may stand between them (none: all shipped ones)",
+            several=True,
+            needed=False,
+            options=(
+                PLATFORMS,
+                Option("--shapes", "of word, line, page, log, pair, other-qp", "S,..."),
+                Option("--sizes", "of the updates that are timed, as in '8 B,4 KiB'", "B,..."),
+                QUICK,
+                SEED,
+                OUT,
+                *WORKERS,
+                NO_REPORT,
+            ),
+            answer=(
+                Field("seed", "integer", "the seed of all random choices"),
+                AS_CLAIMED,
+                Field("rows", "array", "of each primitive and platform: `claimed`, `found`, `refuted`, costs"),
+                RESULTS,
+            ),
+            work="primitives",
         ),
-        Option("--faults", "of --schemes (default: the first server's power), or every", "F,...", needs="--schemes"),
-        Option("--shapes", "of word, line, page, log, pair, other-qp", "S,...", without=("--schemes", "--methods")),
-        Option(
-            "--sizes",
-            "of the updates that are timed, as in '8 B,4 KiB'",
-            "B,...",
-            without=("--schemes", "--methods"),
+        "schemes": Command(
+            "schemes: their guarantees after faults, beside their papers' claims",
+            "SCHEME",
+            "names of schemes (rpsim list schemes); commas may stand between them",
+            several=True,
+            options=(
+                PLATFORMS,
+                Option("--faults", "faults (default: the first server's power), or every", "F,..."),
+                Option("--sizes", "of the values that are written, as in '8 B,256 B'", "B,..."),
+                Option("--writers", "one (a process writes an object), shared, or both (default: shared)", "W,..."),
+                QUICK,
+                SEED,
+                SEEDS,
+                OUT,
+                *WORKERS,
+            ),
+            answer=(
+                Field("seed", "integer", "the first of the seeds"),
+                Field("seeds", "array", "all seeds"),
+                AS_CLAIMED,
+                Field("same_on_every_seed", "boolean", "whether verdicts are the same with every seed"),
+                Field(
+                    "rows",
+                    "array",
+                    "of each scheme, platform, fault and wish: `claimed`, `found`, `refuted`, `by_seed`",
+                ),
+                RESULTS,
+            ),
+            work="schemes",
         ),
-        Option(
-            "--quick", "four platforms, three shapes, two sizes; of --schemes DDIO on alone", without=("--methods",)
+        "methods": Command(
+            "the cheapest correct method by configuration of the server and kind of update",
+            "PRIMITIVE",
+            "names, or paths of files; commas may stand between them (none: all shipped ones)",
+            several=True,
+            needed=False,
+            options=(PLATFORMS, SEED, OUT, *WORKERS),
+            answer=(
+                Field("seed", "integer", "the seed of all random choices"),
+                Field("methods", "array", "of each configuration and update: `cheapest`, `available`, `failed`"),
+                RESULTS,
+            ),
+            work="methods",
         ),
-        Option("--seed", "seed of all random choices (default: 1); of --schemes several, as in 1,2,3", "N"),
-        OUT,
-        JOBS,
-        Option("--no-report", "write no page", without=("--schemes", "--methods")),
-    ),
+    },
+    plain="primitives",
+    moved={
+        "--primitives": "rpsim matrix primitives {}",
+        "--schemes": "rpsim matrix schemes {}",
+        "--methods": "rpsim matrix methods",
+    },
 )
-
-
-def main(options: argparse.Namespace) -> int:
-    """Judge, measure, print, write; returns the exit status."""
-    if options.schemes is not None:
-        from . import schemes
-
-        return schemes.main(options)
-    if options.methods:
-        from . import methods
-
-        return methods.main(options)
-    from . import primitives
-
-    return primitives.main(options)

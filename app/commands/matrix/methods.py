@@ -1,4 +1,4 @@
-"""``rpsim matrix --methods``: the cheapest correct method by server configuration and kind of update."""
+"""``rpsim matrix methods``: the cheapest correct method by server configuration and kind of update."""
 
 from __future__ import annotations
 
@@ -7,28 +7,34 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ....sim.jobs.cluster import workers
 from ....validation.matrix.configurations import configurations
 from ....validation.matrix.methods import Method, MethodAnswer, answer, questions
-from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.envelope import envelope
+from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.progress import performed
 from ...terminal.text import paragraph, table
-from .arguments import listed, one_seed, platforms
+from .arguments import named, platforms
 
 
 def main(options: argparse.Namespace) -> int:
     """Search, print, write; returns 0 where every question has an answer, else 1."""
     began = time.monotonic()
-    where = configurations(["methods"] if options.platforms is None else platforms(options))
-    todo = questions(where, listed(options.primitives), one_seed(options))
-    inputs = {"questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]}
-    target = folder(options.out, "methods", inputs | {"of": todo[0].primitives}, todo[0].seed, "methods")
-    answers = performed("methods", answer, todo, options.jobs)
+    where = configurations(platforms(options.platforms, "methods"))
+    todo = questions(where, named(options), options.seed)
+    inputs: dict[str, Any] = {
+        "questions": [[one.configuration.label, one.receive_in, one.update, one.kind] for one in todo]
+    }
+    inputs |= {"of": todo[0].primitives, "seed": options.seed}
+    target = folder(options.out, "methods", inputs, todo[0].seed, "methods")
+    with workers(options.jobs, options.dask) as found:
+        answers = performed("methods", answer, todo, found)
     document = {"seed": todo[0].seed, "methods": [_entry(one) for one in answers]}
     with replacing(target) as draft:
         write_json(draft / "methods.json", document)
         write_json(draft / "manifest.json", manifest("methods", time.monotonic() - began, seed=todo[0].seed))
     if options.json:
-        print(as_json({**document, "results": target.as_posix()}), end="")
+        print(envelope(options, {**document, "results": target.as_posix()}, options.seed, inputs), end="")
     else:
         print("\n".join([*lines(answers), "", *footer(target)]))
     return 0 if all(one.cheapest for one in answers) else 1

@@ -1,4 +1,4 @@
-"""``rpsim matrix``: flush primitives x platforms, findings beside claims, and their costs."""
+"""``rpsim matrix primitives``: flush primitives x platforms, findings beside claims, and their costs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 from ....protocols.primitives import known_primitives
 from ....protocols.shapes import shaped
 from ....sim.errors import InputError, Mistake
+from ....sim.jobs.cluster import workers
 from ....sim.units import parse_bytes
 from ....validation.matrix.configurations import configurations
 from ....validation.matrix.rows import PrimitiveRow, RowJob, row, shapes
 from ....validation.matrix.timing import QUEUE_PAIRS, SIZES
 from ...terminal import matrix as matrix_text
-from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.envelope import envelope
+from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.progress import performed
-from .arguments import listed, one_seed, platforms
+from .arguments import listed, named, platforms
 
 PAGE = "matrix.html"
 USUAL_SHAPES = ("word", "line", "pair", "log", "other-qp")
@@ -31,9 +33,11 @@ def main(options: argparse.Namespace) -> int:
     """Judge, measure, print, write; returns 0 when no claim is refuted, else 1."""
     began = time.monotonic()
     jobs = _jobs(options)
-    inputs = {"jobs": [[one.primitive, one.configuration.label, one.shapes, one.sizes, one.seed] for one in jobs]}
-    target = folder(options.out, "matrix", inputs | _files(jobs), jobs[0].seed, "matrix")
-    rows = performed("matrix", row, jobs, options.jobs)
+    each = [[one.primitive, one.configuration.label, one.shapes, one.sizes, one.seed] for one in jobs]
+    inputs = {"jobs": each, **_files(jobs)}
+    target = folder(options.out, "matrix", inputs, jobs[0].seed, "matrix")
+    with workers(options.jobs, options.dask) as found:
+        rows = performed("matrix", row, jobs, found)
     cases = {
         (number, shape): f"case-{number + 1}-{shape}.json"
         for number, one in enumerate(rows)
@@ -44,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
     document = {"seed": jobs[0].seed, "as_claimed": not any(one.refuted for one in rows), "rows": entries}
     write(target, options, document, rows, cases, time.monotonic() - began)
     if options.json:
-        print(as_json({**document, "results": target.as_posix()}), end="")
+        print(envelope(options, {**document, "results": target.as_posix()}, options.seed, inputs), end="")
     else:
         end = footer(target, "" if options.no_report else PAGE)
         print("\n".join([*matrix_text.lines(rows, cases), "", *matrix_text.closing(rows), "", *end]))
@@ -84,17 +88,16 @@ def _jobs(options: argparse.Namespace) -> list[RowJob]:
             mistakes.extend(error.mistakes)
             return []
 
-    names = listed(options.primitives) or list(known_primitives())
-    seed = checked(lambda: one_seed(options))
+    names = named(options) or list(known_primitives())
     for name in names:
         checked(lambda name=name: shaped(f"word over {name}"))  # type: ignore[misc]
-    where = checked(lambda: configurations(platforms(options)))
+    where = checked(lambda: configurations(platforms(options.platforms, "quick" if options.quick else "usual")))
     judged = checked(lambda: shapes(listed(options.shapes) or (QUICK_SHAPES if options.quick else USUAL_SHAPES)))
     sizes = checked(lambda: _sizes(listed(options.sizes))) or ((64, 4096) if options.quick else SIZES)
     if mistakes:
         raise InputError(mistakes)
     pairs = (1,) if options.quick else QUEUE_PAIRS
-    return [RowJob(name, one, tuple(judged), tuple(sizes), pairs, seed) for name in names for one in where]
+    return [RowJob(name, one, tuple(judged), tuple(sizes), pairs, options.seed) for name in names for one in where]
 
 
 def _sizes(texts: Sequence[str]) -> list[int]:

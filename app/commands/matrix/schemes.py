@@ -1,30 +1,59 @@
-"""``rpsim matrix --schemes A,B``: the guarantee vectors of schemes, x platforms x faults, beside the papers' claims."""
+"""``rpsim matrix schemes``: the guarantee vectors of schemes, x platforms x faults, beside the papers' claims."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....protocols.guarantees import EXPLORED, claimed
 from ....protocols.registry import scheme
 from ....protocols.scheme import Scheme
-from ....sim.errors import InputError, Mistake
+from ....sim.errors import InputError, Mistake, nearest
+from ....sim.jobs.cluster import workers
 from ....validation.crash.findings import Counterexample, CrashReport
-from ....validation.matrix.guarantees import QUICK, every, file_of, fitted_to, joined, scenario_of, usual
+from ....validation.matrix.guarantees import (
+    QUICK,
+    every,
+    file_of,
+    fitted_to,
+    joined,
+    scenario_of,
+    usual,
+    with_own_objects,
+)
 from ....validation.matrix.testbeds import fitting, testbed
-from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.envelope import envelope
+from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.summary import counterexample
 from ...terminal.text import count, paragraph, plural, table
 from ...terminal.work import Job, JobOutcome, perform_all
-from .arguments import listed, seeds
+from .arguments import listed, named
 
 PLATFORMS = ("optane-adr", "optane-eadr")
+ONE, SHARED = "one", "shared"
+"""How many processes write an object, as ``--writers`` has it."""
+
+
+class Wish(NamedTuple):
+    """What the options ask of the workload; None: as the scenario of the fault has it."""
+
+    value: str | None = None
+    """The size of a value, as it was written."""
+    writers: str | None = None
+    """``one`` process writes an object, or it is ``shared``."""
+
+    @property
+    def words(self) -> str:
+        """As it stands behind a fault."""
+        said = (self.value, f"{self.writers} writer" if self.writers == ONE else self.writers)
+        return "".join(f", {each}" for each in said if each)
 
 
 @dataclass(frozen=True)
@@ -35,6 +64,7 @@ class SchemeRow:
     subject: str
     platform: str
     fault: str
+    wish: Wish
     reports: Mapping[int, CrashReport]
     """The report of each seed."""
 
@@ -62,6 +92,11 @@ class SchemeRow:
         return [str(c) for c in claims if claimed(claims, str(c), self.platform, self.fault, one_writer=one_writer)]
 
     @property
+    def place(self) -> str:
+        """Which row it is, in words."""
+        return f"{self.subject} on {self.platform}, {self.fault}{self.wish.words}"
+
+    @property
     def refuted(self) -> list[str]:
         return [condition for condition in self.claimed if self.found.get(condition) == "violated"]
 
@@ -86,6 +121,8 @@ class SchemeRow:
             "subject": self.subject,
             "platform": self.platform,
             "fault": self.fault,
+            "value": self.wish.value,
+            "writers": self.wish.writers,
             "claimed": dict.fromkeys(self.claimed, "holds"),
             "found": self.found,
             "by_seed": self.by_seed,
@@ -100,14 +137,16 @@ class SchemeRow:
 def main(options: argparse.Namespace) -> int:
     """Explore, print, write; returns 0 when no claim is refuted and all seeds agree, else 1."""
     began = time.monotonic()
-    names = _names(listed(options.schemes))
+    names = _names(named(options))
     if not names:
-        raise InputError(Mistake("nothing", "names of schemes, as in saw,erda (rpsim list schemes)", field="--schemes"))
-    chosen = seeds(options)
-    jobs = _jobs(options, names, chosen)
+        expected = "names of schemes, as in saw,erda (rpsim list schemes)"
+        raise InputError(Mistake("nothing", expected, field="rpsim matrix schemes"))
+    chosen = list(range(options.seed, options.seed + options.seeds))
+    jobs, wishes = _jobs(options, names, chosen)
     inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
     target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
-    rows = _rows(perform_all(jobs, options.jobs, "matrix"), jobs, names)
+    with workers(options.jobs, options.dask) as found:
+        rows = _rows(perform_all(jobs, found, "matrix"), jobs, wishes, names)
     fine = not any(row.refuted or row.by_seed for row in rows)
     entries = [row.document() for row in rows]
     agree = not any(row.by_seed for row in rows)
@@ -120,7 +159,7 @@ def main(options: argparse.Namespace) -> int:
                 write_json(draft / row.case(condition), example.case)
         write_json(draft / "manifest.json", manifest("matrix", time.monotonic() - began, seed=chosen[0]))
     if options.json:
-        print(as_json({**document, "results": target.as_posix()}), end="")
+        print(envelope(options, {**document, "results": target.as_posix()}, chosen, inputs), end="")
     else:
         print("\n".join([*lines(rows, chosen, target), "", *footer(target)]))
     return 0 if fine else 1
@@ -133,7 +172,7 @@ def _names(listed_names: Sequence[str]) -> list[str]:
         try:
             names.append(scheme(name).name)
         except InputError as error:
-            mistakes += [m if m.file else replace(m, field="--schemes") for m in error.mistakes]
+            mistakes += [m if m.file else replace(m, field="rpsim matrix schemes") for m in error.mistakes]
     if mistakes:
         raise InputError(mistakes)
     return names
@@ -144,12 +183,16 @@ def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w-]+", name) else json.dumps(name)
 
 
-def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> list[Job]:
-    """A job for each cell and seed. Raises InputError with every mistake in the options."""
+def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> tuple[list[Job], list[Wish]]:
+    """A job for each cell and seed, and what is asked of its workload. Raises InputError with every mistake in the
+    options.
+    """
     from ....scenarios.schema.load import load_scenario
 
-    jobs, mistakes = [], []
-    for file, overrides in _scenarios(options, names):
+    jobs: list[Job] = []
+    wishes: list[Wish] = []
+    mistakes: list[Mistake] = []
+    for wish, file, overrides in _scenarios(options, names):
         try:
             scenario = load_scenario(file, overrides, chosen[0])
         except InputError as error:
@@ -157,9 +200,10 @@ def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[in
             continue
         for index in range(len(scenario.variants())):
             jobs += [Job(file, overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen]
+            wishes += [wish] * len(chosen)
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
-    return jobs
+    return jobs, wishes
 
 
 def faults(options: argparse.Namespace, kind: type[Scheme]) -> list[str]:
@@ -179,18 +223,39 @@ def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, l
     }
 
 
-def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+def _wishes(options: argparse.Namespace, names: Sequence[str]) -> list[Wish]:
+    """Each size of ``--sizes`` with each word of ``--writers``. Raises InputError."""
+    writers = listed(options.writers)
+    for word in writers:
+        if word not in (ONE, SHARED):
+            expected = f"{ONE}, {SHARED}, or both, as in {ONE},{SHARED}"
+            raise InputError(Mistake(f"'{word}'", expected, field="--writers", nearest=nearest(word, (ONE, SHARED))))
+    alone = [name for name in names if scheme(name).one_writer]
+    if SHARED in writers and alone:
+        raise InputError(Mistake(f"'{SHARED}'", f"{ONE}: an object of {alone[0]} has one writer", field="--writers"))
+    values = listed(options.sizes)
+    return [Wish(value, word) for value in values or (None,) for word in writers or (None,)]
+
+
+def _wished(wish: Wish, kind: type[Scheme], name: str) -> tuple[str, ...]:
+    """The settings of a scenario for what is asked of its workload."""
+    own = with_own_objects(name) if wish.writers == ONE and not kind.one_writer else ()
+    return own if wish.value is None else (f"workload.value={wish.value}", *own)
+
+
+def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[Wish, str, tuple[str, ...]]]:
     """One scenario for all schemes that suffer a fault on the same platforms: its file, and what is set in it."""
     where, less = _platforms(options, names), QUICK if options.quick else ()
-    together: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    together: dict[tuple[Wish, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for name in names:
         kind = scheme(name)
-        for fault in faults(options, kind):
+        for wish, fault in itertools.product(_wishes(options, names), faults(options, kind)):
             scenario = scenario_of(fault, kind)
-            own = fitted_to(kind, scenario)
-            together.setdefault((fault, scenario, tuple(where[name]), own), []).append(name)
+            own = (*fitted_to(kind, scenario, fault), *_wished(wish, kind, scenario))
+            together.setdefault((wish, fault, scenario, tuple(where[name]), own), []).append(name)
     return [
         (
+            wish,
             file_of(scenario),
             (
                 f"schemes=[{', '.join(map(_quoted, some))}]",
@@ -200,42 +265,48 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
                 *own,
             ),
         )
-        for (fault, scenario, platforms, own), some in together.items()
+        for (wish, fault, scenario, platforms, own), some in together.items()
     ]
 
 
-def _rows(outcomes: Iterable[JobOutcome], jobs: Sequence[Job], names: Sequence[str]) -> list[SchemeRow]:
+def _rows(
+    outcomes: Iterable[JobOutcome], jobs: Sequence[Job], wishes: Sequence[Wish], names: Sequence[str]
+) -> list[SchemeRow]:
     """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
-    cells: dict[tuple[str, str, str], dict[int, CrashReport]] = {}
-    for outcome, job in zip(outcomes, jobs, strict=True):
+    cells: dict[tuple[str, str, Wish, str], dict[int, CrashReport]] = {}
+    for outcome, job, wish in zip(outcomes, jobs, wishes, strict=True):
         report = outcome.crash
         assert report is not None and job.seed is not None
-        cells.setdefault((outcome.scheme, report.fault, outcome.platform), {})[job.seed] = report
+        cells.setdefault((outcome.scheme, report.fault, wish, outcome.platform), {})[job.seed] = report
     order = sorted(cells, key=lambda cell: names.index(cell[0]))
     return [
-        SchemeRow(number, subject, platform, fault, cells[subject, fault, platform])
-        for number, (subject, fault, platform) in enumerate(order, start=1)
+        SchemeRow(number, subject, platform, fault, wish, cells[subject, fault, wish, platform])
+        for number, (subject, fault, wish, platform) in enumerate(order, start=1)
     ]
 
 
 def lines(rows: Sequence[SchemeRow], chosen: Sequence[int], target: Path) -> list[str]:
     """A table for each scheme and fault; claims beside findings; then refuted claims, and where seeds disagree."""
     out = ["guarantees by scheme, platform and fault; claimed: its paper says it holds"]
-    for subject, fault in dict.fromkeys((row.subject, row.fault) for row in rows):
-        own = [row for row in rows if (row.subject, row.fault) == (subject, fault)]
+    for subject, fault, wish in dict.fromkeys((row.subject, row.fault, row.wish) for row in rows):
+        own = [row for row in rows if (row.subject, row.fault, row.wish) == (subject, fault, wish)]
         conditions = list(dict.fromkeys(condition for row in own for condition in row.found))
         body = []
         for row in own:
             states = sum(report.states for report in row.reports.values())
             body.append([row.platform, *(_cell(row, condition) for condition in conditions), count(states)])
-        out += ["", f"{subject}, {fault}", *table(["", *conditions, "states"], body, left=1 + len(conditions))]
+        out += [
+            "",
+            f"{subject}, {fault}{wish.words}",
+            *table(["", *conditions, "states"], body, left=1 + len(conditions)),
+        ]
     out += ["", "*: claimed; !: claimed and violated; runs or crash states of each"]
     claims, refuted = sum(len(row.claimed) for row in rows), sum(len(row.refuted) for row in rows)
     as_claimed = f"as claimed: all {plural(claims, 'claim')}"
     out += ["", as_claimed if not refuted else f"NOT as claimed: {refuted} of {plural(claims, 'claim')}"]
     for row in rows:
         for condition in row.refuted:
-            text = f"! {row.subject} on {row.platform}, {row.fault}: {condition}: {row.examples[condition].explanation}"
+            text = f"! {row.place}: {condition}: {row.examples[condition].explanation}"
             out += [*paragraph(text, 2, 2), f"    rpsim replay {target.as_posix()}/{row.case(condition)}"]
     if len(chosen) > 1:
         out += ["", *_seeds(rows, chosen)]
@@ -250,7 +321,7 @@ def _seeds(rows: Sequence[SchemeRow], chosen: Sequence[int]) -> list[str]:
     out = [f"NOT the same with every seed: {named}"]
     for row, condition, said in differing:
         each = ", ".join(f"{seed}: {verdict}" for seed, verdict in said.items())
-        out += paragraph(f"{row.subject} on {row.platform}, {row.fault}: {condition}: {each}", 2, 2)
+        out += paragraph(f"{row.place}: {condition}: {each}", 2, 2)
     return out
 
 

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....sim.jobs.cluster import workers
 from ....sim.jobs.kept import Kept
+from ....sim.jobs.runner import Workers
 from ....validation.published.curves.board import Board, Result, chosen, run
 from ....validation.published.scoreboard import NOT_ANALYSED, Bound, Claim, ClaimStatus, Summary
-from ...terminal.output import as_json, folder, footer, manifest, replacing, writable, write_json
+from ...terminal.envelope import envelope
+from ...terminal.output import folder, footer, manifest, replacing, writable, write_json
 from ...terminal.progress import bar
 from ...terminal.text import paragraph, plural, table
 from . import without
@@ -40,9 +43,10 @@ def main(options: argparse.Namespace) -> int:
     kept = Kept(writable(options.out) / KEPT)
     done: list[str] = []
     try:
-        board = _run(curves, options.jobs, kept, done)
-        variations = _sweep(curves, board, options.jobs, kept, done) if options.sweep else []
-        found = _without(curves, board, mechanisms, options.jobs, kept, done) if mechanisms else []
+        with workers(options.jobs, options.dask) as some:
+            board = _run(curves, some, kept, done)
+            variations = _sweep(curves, board, some, kept, done) if options.sweep else []
+            found = _without(curves, board, mechanisms, some, kept, done) if mechanisms else []
     except KeyboardInterrupt:
         told = f"{plural(len(done), 'point')} are kept: the same command goes on from there"
         print(told, file=sys.stderr)
@@ -64,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
         about = {"settings": settings, "seed": 1, "platforms": platforms}
         write_json(draft / "manifest.json", manifest("reproduce hardware", time.monotonic() - began, **about))
     if options.json:
-        print(as_json({**answer, "results": target.as_posix()}), end="")
+        print(envelope(options, {**answer, "results": target.as_posix()}, 1), end="")
     else:
         end = footer(target, "" if options.no_report else "report.html")
         print("\n".join([*text(board, summary, variations, found), "", *end]))
@@ -185,13 +189,13 @@ def _bar(summary: Summary) -> list[str]:
     return lines + paragraph(apart)
 
 
-def _run(curves: Sequence[Curve], jobs: int, kept: Kept, done: list[str]) -> Board:
+def _run(curves: Sequence[Curve], jobs: Workers, kept: Kept, done: list[str]) -> Board:
     points = sum(len(curve.points) for curve in curves)
     with bar("reproduce hardware", points) as shown:
         return run(curves, jobs, _updates(shown, done), kept=kept)
 
 
-def _sweep(curves: Sequence[Curve], board: Board, jobs: int, kept: Kept, done: list[str]) -> list[Variation]:
+def _sweep(curves: Sequence[Curve], board: Board, jobs: Workers, kept: Kept, done: list[str]) -> list[Variation]:
     from ....validation.published.curves.sweep import again, sweep
 
     points = sum(map(len, again(curves).values()))
@@ -206,7 +210,7 @@ def _mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
 
 
 def _without(
-    curves: Sequence[Curve], board: Board, mechanisms: Sequence[Mechanism], jobs: int, kept: Kept, done: list[str]
+    curves: Sequence[Curve], board: Board, mechanisms: Sequence[Mechanism], jobs: Workers, kept: Kept, done: list[str]
 ) -> list[Without]:
     from ....validation.published.curves import mechanisms as scoreboards
 
@@ -221,20 +225,6 @@ def _updates(shown: tqdm[Any], done: list[str]) -> Callable[[str], None]:
         shown.update()
 
     return on_step
-
-
-def fit(options: argparse.Namespace) -> int:
-    """Fit the adapter's residual hops to the curves that are marked for it, and print them."""
-    from ....validation.measuring.calibrate import hops
-
-    found = hops.fit(lambda round_, error: print(f"round {round_}: rms error {error:.2%}", file=sys.stderr))
-    if options.json:
-        print(as_json({"parameters": found.texts(), "points": found.rows(), "rms_error": found.rms_error}), end="")
-        return 0
-    print("fitted to: " + ", ".join(found.curves))
-    print("\n".join(table(["parameter", "value", "was"], [list(row) for row in found.parameters()])))
-    print(f"rms error {found.rms_error:.2%} over {plural(len(found.rows()), 'point')}, before {found.rms_before:.2%}")
-    return 0
 
 
 def _write_claims(path: Path, claims: Iterable[Claim]) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ....sim.errors import InputError, Mistake, nearest
+from ....sim.jobs.cluster import workers
 from ....validation.published.papers.judge import judge, quick, values_of
 from ....validation.published.papers.paper import Paper, PaperClaim, load_paper
 from ....validation.published.papers.runs import Measured, SchemeRun, needed, perform
 from ....validation.published.scoreboard import Summary, summarise
-from ...terminal.output import as_json, folder, footer, manifest, replacing, write_json
+from ...terminal.envelope import envelope
+from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.paper import Row, Swept, text
 from ...terminal.progress import bar
 from ...terminal.text import plural
 from . import sweep as swept_over
-
-SWEEP_OPERATIONS = 400
 
 
 def main(options: argparse.Namespace) -> int:
@@ -39,13 +39,13 @@ def main(options: argparse.Namespace) -> int:
     operations = paper.quick_operations if options.quick else None
     done: list[str] = []
     try:
-        with bar(f"reproduce {paper.name}", len(runs)) as shown:
+        with bar(f"reproduce {paper.name}", len(runs)) as shown, workers(options.jobs, options.dask) as some:
 
             def on_step(run: str) -> None:
                 done.append(run)
                 shown.update()
 
-            measured = perform(paper, runs, jobs=options.jobs, operations=operations, kept=kept, on_step=on_step)
+            measured = perform(paper, runs, jobs=some, operations=operations, kept=kept, on_step=on_step)
     except KeyboardInterrupt:
         print(
             f"{len(done)} of {plural(len(runs), 'run')} are kept: the same command goes on from there", file=sys.stderr
@@ -55,11 +55,11 @@ def main(options: argparse.Namespace) -> int:
     rows = [(claim, judge(paper, claim, values)) for claim in claims]
     summary = summarise([found for _, found in rows], ungraded=[claim.status for claim in shown_only])
     changed = [row for row in rows if row[1].met != row[0].recorded(quick=options.quick)]
-    swept = (
-        swept_over.sweep(paper, claims, kept, options.jobs, min(SWEEP_OPERATIONS, paper.quick_operations))
-        if options.sweep
-        else {}
-    )
+    swept: Swept = {}
+    if options.sweep:
+        few = min(paper.sweep_operations, paper.quick_operations)
+        with workers(options.jobs, options.dask) as some:
+            swept = swept_over.sweep(paper, claims, kept, some, few)
     answer = document(paper, rows, shown_only, changed, summary, swept)
     with replacing(target) as draft:
         write_json(draft / "summary.json", answer)
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
             markdown(paper, rows, summary, swept), encoding="utf-8", newline="\n"
         )
     if options.json:
-        print(as_json({**answer, "results": target.as_posix()}), end="")
+        print(envelope(options, {**answer, "results": target.as_posix()}, 1), end="")
     else:
         end = footer(target, "" if options.no_report else "report.html")
         print("\n".join([*text(rows, shown_only, changed, summary, swept), "", *end]))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ....sim.jobs.runner import Workers
 from ....validation.published.papers.judge import judge, quick, values_of
 from ....validation.published.papers.paper import Paper, PaperClaim
 from ....validation.published.papers.runs import needed, perform
@@ -17,7 +18,7 @@ from ...terminal.paper import AS_IT_IS, Swept
 from ...terminal.progress import bar
 
 
-def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: int, operations: int) -> Swept:
+def sweep(paper: Paper, claims: Sequence[PaperClaim], kept: Path, jobs: Workers, operations: int) -> Swept:
     """The scoreboard's few points as it is, and again with each parameter set otherwise."""
     few = quick(paper, [claim for claim in claims if claim.expression is not None])
     runs = needed(paper, few, figures=False)

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import argparse
 
-from ....sim.errors import InputError, Mistake
-from ...options import JOBS, NO_REPORT, OF_SCENARIO, OUT, Command, Option
+from ...options import NO_REPORT, OF_SCENARIO, OUT, RESULTS, SEEDS, WORKERS, Command, Field, Option
 
-MERGE = "merge"
+PARQUET = Option("--parquet", "write runs.parquet besides (needs rpsim[data])", bears=False)
+ANSWER = (
+    Field("scenario", "string", "the scenario's name"),
+    Field("title", "string", "its title"),
+    Field("over", "object", "the fields and their values"),
+    Field("seeds", "array", "the seeds"),
+    Field("shard", "array|null", "which shard of how many, if it is one"),
+    Field("runs", "integer", "how many runs"),
+    Field("as_expected", "boolean?", "with `--crash`: whether all verdicts are as expected"),
+    Field("unexpected", "array?", "with `--crash`: the verdicts that are not"),
+    Field("points", "array", "of each point of the grid: `figures` with confidence intervals, `verdicts`, `errors`"),
+    RESULTS,
+)
 
 COMMAND = Command(
     "a grid of runs: rpsim sweep SCENARIO --over ..., rpsim sweep merge DIR ...",
     "SCENARIO",
     "a scenario (rpsim list scenarios, or a path); or the word merge, then the folders of all shards",
-    several=True,
     options=(
         Option(
             "--over",
@@ -26,39 +36,32 @@ COMMAND = Command(
             several=True,
             like="workload.keys=50,100",
         ),
-        Option("--seeds", "how many seeds, from the scenario's or --seed on (default: 1)", "N", 1, least=1),
+        SEEDS,
         Option("--crash", "explore every run's crash states as well, as rpsim crash does"),
         *(option for option in OF_SCENARIO if option.flag in {"--set", "--seed"}),
         Option("--shard", "only every n-th run, from the i-th on: one task of a batch system's array job", "I/N"),
         OUT,
-        JOBS,
-        Option(
-            "--dask",
-            "run on the Dask cluster whose scheduler is there (tcp://HOST:8786)",
-            "ADDRESS",
-            without=("--jobs",),
-        ),
-        Option("--parquet", "write runs.parquet besides (needs rpsim[data])"),
+        *WORKERS,
+        PARQUET,
         NO_REPORT,
     ),
+    answer=ANSWER,
+    parts={
+        "merge": Command(
+            "the shards of one sweep as if it had been run at once",
+            "DIR",
+            "the results folders of all shards",
+            several=True,
+            options=(OUT, PARQUET, NO_REPORT),
+            answer=ANSWER,
+            work="shards",
+        ),
+    },
 )
-OF_RUNS = ("--over", "--seeds", "--crash", "--set", "--seed", "--shard", "--jobs", "--dask")
-"""Options that mean nothing where shards are merged."""
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run or merge, print, write; returns 0, or 1 where a run was impossible or a verdict is not as expected."""
-    first, *more = options.subject
-    if first == MERGE:
-        wrong = [flag for flag in OF_RUNS if flag in options.given]
-        if wrong:
-            expected = f"the folders of shards alone: rpsim sweep {MERGE} DIR ..."
-            raise InputError([Mistake(f"it together with {MERGE}", expected, field=flag) for flag in wrong])
-        from . import shards
-
-        return shards.main(options, more)
-    if more:
-        raise InputError(Mistake(f"'{' '.join(more)}'", "nothing more: a sweep has one scenario"))
+    """Run, print, write; returns 0, or 1 where a run was impossible or a verdict is not as expected."""
     from . import work
 
-    return work.main(options, first)
+    return work.main(options)

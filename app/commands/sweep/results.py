@@ -18,8 +18,9 @@ from ....scenarios.sweep.axes import shown
 from ....scenarios.sweep.groups import Row, SeedGroup, grouped, records
 from ....sim.errors import InputError, Mistake
 from ....sim.jobs.spread import Spread
+from ...terminal.envelope import envelope
 from ...terminal.expected import surprises
-from ...terminal.output import as_json, footer, manifest, replacing, write_json
+from ...terminal.output import footer, manifest, replacing, write_json
 from ...terminal.sweep import text
 
 RUNS, DEFINITION = "runs.jsonl", "sweep.json"
@@ -73,7 +74,8 @@ def finish(
             (draft / "report.html").write_text(page(about, groups, odd), encoding="utf-8", newline="\n")
         write_json(draft / "manifest.json", manifest("sweep", time.monotonic() - began, scenario=about["scenario"]))
     if options.json:
-        print(as_json({**summary, "results": target.as_posix()}), end="")
+        inputs = [row["job"] for row in rows]
+        print(envelope(options, {**summary, "results": target.as_posix()}, about["seeds"], inputs), end="")
     else:
         page_name = "" if options.no_report else "report.html"
         print("\n".join([*text(about, rows, groups, odd), "", *footer(target, page_name)]))

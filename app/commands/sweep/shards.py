@@ -22,14 +22,12 @@ SHARD = "-shard-"
 EXPECTED = "the results folder of a shard, as rpsim sweep --shard writes it"
 
 
-def main(options: argparse.Namespace, folders: Sequence[str]) -> int:
+def main(options: argparse.Namespace) -> int:
     """Merge, write, print; returns the exit status. Raises InputError unless these are all shards of one sweep."""
     began = time.monotonic()
     check_parquet(options.parquet)
     out = writable(options.out)
-    if not folders:
-        raise InputError(Mistake("no folder", f"the folders of all shards: {EXPECTED}", field="rpsim sweep merge"))
-    places = [Path(folder) for folder in folders]
+    places = [Path(folder) for folder in options.subject]
     found = [_definition(place) for place in places]
     about = {**found[0], "shard": None}
     for place, one in zip(places, found, strict=True):

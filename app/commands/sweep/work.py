@@ -8,16 +8,15 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from ....scenarios.sweep.axes import parse_axes
 from ....scenarios.sweep.grid import SweepGrid, make_grid, run_digest
 from ....scenarios.sweep.point import simulate
-from ....sim.errors import InputError, Mistake
-from ....sim.jobs.cluster import Workers, dask_workers
-from ....sim.jobs.runner import JobRunner
+from ....sim.errors import InputError, Mistake, WorkersGone
+from ....sim.jobs.cluster import workers
+from ....sim.jobs.runner import JobRunner, Workers
 from ....sim.jobs.spread import Spread, known_answers
 from ....validation.crash.swept import explore_point
 from ...terminal.output import writable
@@ -30,13 +29,11 @@ PARTIAL, WORKERS = ".partial", "workers"
 """A sweep that is not complete has this behind its folder's name; the workers' files are in there."""
 TRIES = 3
 """So often workers may die without a finished run between, before the sweep is given up."""
-LOST = 1
-"""The exit status when workers die again and again."""
 
 
-def main(options: argparse.Namespace, subject: str) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run what is not known, write the results; returns the exit status. Raises InputError before anything is run."""
-    began = time.monotonic()
+    began, subject = time.monotonic(), options.subject
     axes = parse_axes(options.over)
     shard = parse_shard(options.shard)
     if not axes and options.seeds < 2:
@@ -56,10 +53,8 @@ def main(options: argparse.Namespace, subject: str) -> int:
     own = range(len(digests)) if shard is None else range(shard[0] - 1, len(digests), shard[1])
     partial = target.with_name(target.name + PARTIAL)
     known = _known(out, grid.base.name, {digests[number] for number in own})
-    with dask_workers(options.dask, "--dask") if options.dask else nullcontext(Workers()) as workers:
-        answers = _perform(grid, digests, own, function, partial / WORKERS, known, options.jobs, workers)
-    if answers is None:
-        return LOST
+    with workers(options.jobs, options.dask) as found:
+        answers = _perform(grid, digests, own, function, partial / WORKERS, known, found)
     rows = [{**about["runs"][number], "answer": answers[digests[number]]} for number in own]
     status = finish(target, about, rows, options, began, partial / WORKERS)
     shutil.rmtree(partial, ignore_errors=True)
@@ -104,10 +99,9 @@ def _perform(
     function: Any,
     folder: Path,
     known: Mapping[str, Any],
-    jobs: int,
     workers: Workers,
-) -> Mapping[str, Any] | None:
-    """The answers of these runs; None if workers die again and again."""
+) -> Mapping[str, Any]:
+    """The answers of these runs. Raises WorkersGone if workers die again and again."""
     # In the order of digests, as good as drawn: what is done says how long the rest takes, also where runs get longer.
     order = sorted(own, key=lambda number: digests[number])
     spread = Spread(folder, known)
@@ -119,14 +113,13 @@ def _perform(
             if not rest:
                 return spread.known
             try:
-                _complete(spread, grid, digests, rest, function, jobs, workers, done)
-            except workers.died:
+                _complete(spread, grid, digests, rest, function, workers, done)
+            except workers.died as error:
                 spread.read()
                 advanced = sum(digests[number] in spread.known for number in order) > done
                 failures = 1 if advanced else failures + 1
                 if failures == TRIES:
-                    print(f"rpsim: {workers.why}; {_kept(spread, digests, own)}", file=sys.stderr)
-                    return None
+                    raise WorkersGone(f"{workers.why}; {_kept(spread, digests, own)}") from error
     except (KeyboardInterrupt, SystemExit):
         print(_kept(spread, digests, own), file=sys.stderr)
         raise
@@ -140,13 +133,12 @@ def _complete(
     digests: Sequence[str],
     rest: Sequence[int],
     function: Any,
-    jobs: int,
     workers: Workers,
     done: int,
 ) -> None:
     shares = [0.0] * len(rest)
     what = f"sweep {grid.base.name}"
-    with bar(what, done + len(rest), done=done) as shown, JobRunner(jobs, workers.executor) as runner:
+    with bar(what, done + len(rest), done=done) as shown, JobRunner(workers) as runner:
 
         def advance(turn: int, share: float) -> None:
             if share > shares[turn]:

@@ -1,12 +1,12 @@
 """``rpsim matrix`` and ``rpsim design`` as a user calls them."""
 
-import json
-
 import pytest
 
 from rpsim.app.main import main
 
-CELL = ["--primitives", "read-after-write", "--platforms", "adr, ddio on", "--shapes", "word", "--sizes", "64 B"]
+from ...answers import result_of
+
+CELL = ["primitives", "read-after-write", "--platforms", "adr, ddio on", "--shapes", "word", "--sizes", "64 B"]
 
 
 def printed(capsys, *arguments, status):
@@ -17,8 +17,8 @@ def printed(capsys, *arguments, status):
 @pytest.mark.long
 def test_a_row_its_case_and_its_page(capsys, tmp_path):
     arguments = ["matrix", *CELL, "--quick", "--json", "--jobs", "1", "--out", str(tmp_path)]
-    document = json.loads(printed(capsys, *arguments, status=0))
-    assert json.loads(printed(capsys, *arguments, "--no-report", status=0)) == document
+    document = result_of(printed(capsys, *arguments, status=0))
+    assert result_of(printed(capsys, *arguments, "--no-report", status=0)) == document
     [row] = document["rows"]
     assert (row["subject"], row["platform"], row["fault"]) == ("read-after-write", "adr, ddio on", "server[0] power")
     assert row["found"] == {"committed": "holds", "no_lost_ack": "violated", "durable": "violated"}
@@ -38,18 +38,18 @@ def test_the_page_has_everything_in_it(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["matrix", "--primitives", "read-after-writ"], "read-after-write"),
+        (["matrix", "primitives", "read-after-writ"], "read-after-write"),
         (["matrix", "--platforms", "optane-ard"], "optane-adr"),
         (["matrix", "--shapes", "words"], "'word'"),
         (["matrix", "--sizes", "7 B"], "8 B to 1 MiB"),
-        (["matrix", "--schemes", "sawn"], "saw"),
+        (["matrix", "schemes", "sawn"], "saw"),
         (["design"], "no --platform"),
         (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
-        (["matrix", "--primitive", "x"], "--primitives"),
+        (["matrix", "--primitives", "x"], "rpsim matrix primitives x"),
     ],
 )
 def test_wrong_input_is_told_with_the_nearest(arguments, words, capsys, tmp_path):
-    out = [] if "--primitive" in arguments else ["--out", str(tmp_path)]
+    out = [] if "--primitives" in arguments else ["--out", str(tmp_path)]
     assert main([*arguments, *out]) == 2
     assert words in capsys.readouterr().err and not list(tmp_path.iterdir())
 
@@ -57,7 +57,7 @@ def test_wrong_input_is_told_with_the_nearest(arguments, words, capsys, tmp_path
 @pytest.mark.long
 def test_a_claim_that_no_shape_asks_about_is_not_met(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    words = ["--primitives", "read-after-write", "--platforms", "eadr, ddio on", "--shapes", "other-qp", "--quick"]
+    words = ["primitives", "read-after-write", "--platforms", "eadr, ddio on", "--shapes", "other-qp", "--quick"]
     assert main(["matrix", *words, "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     assert "no claim was decided; 2 claims left open" in printed

@@ -4,7 +4,7 @@ import pytest
 
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Role, Scheme
-from rpsim.validation.matrix.guarantees import SEVERAL, every, scenario_of, usual
+from rpsim.validation.matrix.guarantees import OPAQUE, ROUNDS, SEVERAL, every, fitted_to, scenario_of, usual
 from rpsim.validation.matrix.testbeds import fits, fitting
 
 STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power", "server[0] power in recovery"]
@@ -13,7 +13,8 @@ STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power"
 @pytest.mark.parametrize("name", sorted(schemes()))
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
-    files = dict(zip(STORE, ["no-fault", "survivors", "survivors", "server-power", "power-in-recovery"], strict=True))
+    power = [OPAQUE, OPAQUE] if kind.role_types["server"].opaque() else ["server-power", "power-in-recovery"]
+    files = dict(zip(STORE, ["no-fault", "survivors", "survivors", *power], strict=True))
     assert every(kind) == list(files)
     assert usual(kind) == "server[0] power"
     assert {fault: scenario_of(fault, kind) for fault in files} == files
@@ -46,3 +47,13 @@ def test_platforms_are_those_with_the_memory_that_the_roles_need():
     assert fitting(store, ["optane-adr", "optane-eadr"]) == ["optane-adr", "optane-eadr"]
     found = fitting(Replicated, ["optane-adr"])
     assert found and "optane-adr" not in found and all(fits(Replicated, name) for name in found)
+
+
+def test_a_log_of_slots_comes_round():
+    power = "server[0] power"
+    assert fitted_to(schemes()["wflush-rpc"], "server-power", power) == ROUNDS
+    assert fitted_to(schemes()["wflush-rpc"], "no-fault", "no fault") == ()
+    assert fitted_to(schemes()["saw"], "server-power", power) == ()
+    kind = schemes()["wflush-rpc"]
+    writes = 120 // 2 // 4  # of each of four processes
+    assert writes > 2 * kind.option("slots")

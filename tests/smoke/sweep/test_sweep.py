@@ -20,6 +20,8 @@ from rpsim.scenarios.sweep import grid as grids
 from rpsim.scenarios.sweep import point
 from rpsim.sim.jobs.spread import known_answers
 
+from ...answers import result_of
+
 SMALL = (
     "quickstart", "--set", "schemes=[saw]", "--set", "platform=optane-adr", "--set", "ddio=on",
     "--set", "workload.operations=8", "--set", "workload.keys=4", "--set", "roles.client.processes=1",
@@ -72,7 +74,7 @@ def test_a_run_of_a_sweep_is_what_rpsim_run_says(undisturbed: Path, capsys: pyte
     values = ["--set", "workload.value=128 B", "--set", "workload.mix=a", "--seed", "2", "--no-report", "--trace", "0"]
     capsys.readouterr()
     assert main(["run", *SMALL, *values, "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)["schemes"]
+    (one,) = result_of(capsys.readouterr().out)["schemes"]
     row = next(
         r
         for r in lines(undisturbed)
@@ -119,7 +121,7 @@ def test_what_is_known_is_not_run_again_and_the_bytes_are_the_same(
         )
         == 0
     )
-    assert json.loads(capsys.readouterr().out)["runs"] == 9
+    assert result_of(capsys.readouterr().out)["runs"] == 9
     assert len(begun) == COUNT - 6 + 3, "of a sweep that overlaps only the new runs are run"
 
 
@@ -210,7 +212,7 @@ def test_folders_that_are_no_shards_of_one_sweep_are_refused(
     (other / RUNS).write_text("")
     (Path("empty")).mkdir()
     for folders, message in (
-        ([], "rpsim sweep merge: found no folder"),
+        ([], "rpsim sweep merge: found no DIR"),
         (["nowhere"], "nowhere: found no such folder"),
         (["empty"], "empty: found a folder without sweep.json"),
         ([str(undisturbed), "other"], "other: found another sweep (it differs in seeds)"),
@@ -219,7 +221,7 @@ def test_folders_that_are_no_shards_of_one_sweep_are_refused(
         said = capsys.readouterr()
         assert said.err.startswith(message) and said.err.count("\n") == 1 and said.out == ""
     assert main(["sweep", "merge", str(undisturbed), "--seeds", "2", "--crash"]) == 2
-    assert "--seeds: found it together with merge" in capsys.readouterr().err
+    assert "--seeds: found it with rpsim sweep merge, expected rpsim sweep: it goes" in capsys.readouterr().err
 
 
 def test_an_impossible_point_is_reported_and_the_others_are_run(

@@ -1,0 +1,68 @@
+"""A scheme of a user's own that raises an error: one line says where, and the status is that of wrong input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rpsim
+from rpsim.app.main import BUG, WRONG_INPUT, main
+
+COUNTER = Path(rpsim.__file__).parent / "docs" / "examples" / "counter.py"
+STORED = '            server = self.scheme.roles["server"][0]\n            address'
+RUN = """
+scenario: counter
+title: a counter with a mistake in it
+platform: optane-adr
+ddio: on
+schemes: ["{file}:{name}"]
+workload:
+  {{kind: schedule, keys: 1, value: 8 B, operations: [{{process: 0, f: fetch_add, object: k0, argument: 5}}]}}
+"""
+
+
+def wrong(folder: Path, line: str) -> int:
+    """A counter with a line that is wrong, and its scenario; returns the number of the line."""
+    text = COUNTER.read_text(encoding="utf-8").replace("flushed-counter", "wrong-counter")
+    assert STORED in text
+    text = text.replace(STORED, f"            {line}\n{STORED}", 1)
+    (folder / "wrong.py").write_text(text, encoding="utf-8")
+    (folder / "run.yaml").write_text(RUN.format(file="wrong.py", name="wrong-counter"), encoding="utf-8")
+    return text[: text.index(line)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "found"),
+    [
+        ("crash", "1 // 0", "ZeroDivisionError: integer division or modulo by zero, expected"),
+        ("run", "self.nobody()", "AttributeError: 'Client' object has no attribute 'nobody', expected"),
+        ("run", "self.node.memory['pm'].allocate(1 << 60, 'all')", "(raised in devices.py:"),
+    ],
+)
+def test_the_file_and_the_line_of_the_scheme_are_named(command, line, found, tmp_path, monkeypatch, capsys):
+    at = wrong(tmp_path, line)
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "run.yaml", "--jobs", "1"]) == WRONG_INPUT
+    (said,) = [row for row in capsys.readouterr().err.splitlines() if "found" in row]
+    assert said.startswith(f"wrong.py:{at}: found ") and found in said
+    assert said.endswith("expected code that runs without an error of its own")
+
+
+@pytest.mark.long
+def test_an_error_in_a_worker_names_the_same_line(tmp_path, monkeypatch, capsys):
+    at = wrong(tmp_path, "1 // 0")
+    monkeypatch.chdir(tmp_path)
+    run = (tmp_path / "run.yaml").read_text(encoding="utf-8").replace("ddio: on", "vary: {ddio: [on, off]}")
+    (tmp_path / "run.yaml").write_text(run, encoding="utf-8")
+    assert main(["run", "run.yaml", "--jobs", "2"]) == WRONG_INPUT
+    assert f"wrong.py:{at}: found ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_error_without_a_users_code_is_a_bug(monkeypatch, capsys):
+    def failing(arguments):
+        raise ZeroDivisionError("nobody's")
+
+    monkeypatch.setattr("rpsim.app.main.dispatch", failing)
+    assert main([]) == BUG
+    assert "this is a bug in rpsim" in capsys.readouterr().err
