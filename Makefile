@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick lint format types unit slow interpreters verbs-vm wheel clean distclean
+.PHONY: help demo test quick lint format types unit slow docs notebooks interpreters verbs-vm wheel clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,13 +24,16 @@ help:  ## list the targets
 demo: .venv/.runtime  ## the quickstart: three stores, one power cut at every instant, the verdict
 	$(BIN)/rpsim crash quickstart
 
-test: lint types wheel  ## all that must pass: lint, format, types, wheel and sdist, tests
-	RPSIM_DIST=dist $(PYTEST)
+# mypy has one thread and the tests leave a processor idle at their end: both at once, and what mypy says comes last.
+test: lint wheel  ## all that must pass: lint, format, types, wheel and sdist, tests
+	@$(BIN)/mypy >.venv/types.log 2>&1 & types=$$!; \
+	echo 'RPSIM_DIST=dist $(PYTEST)'; RPSIM_DIST=dist $(PYTEST); tests=$$?; \
+	wait $$types; typed=$$?; echo '$(BIN)/mypy'; cat .venv/types.log; exit $$((tests || typed))
 
 # The budget is in units of tests/budget.py: processor time that a test may take here, or it has to be marked `long`.
 # Most that it lets through is for what the first test of a kind pays for all: imports, platforms, every scheme's file.
 quick: lint  ## lint, format, and the tests that are quick: a minute on two cores
-	$(PYTEST) -m 'not slow and not long' --budget 90
+	$(PYTEST) -m 'not slow and not long' --budget 120
 
 lint: .venv/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -46,8 +49,16 @@ types: .venv/.dev  ## mypy, strict
 unit: .venv/.dev  ## the tests without the slow ones, in WORKERS=2 processes
 	$(PYTEST)
 
-slow: .venv/.dev  ## the slow tests
+slow: .venv/.dev .venv/.docs  ## the slow tests
 	$(BIN)/python -m pytest -m slow
+
+# Tutorials run while the site is built, in processes that look for `rpsim` on the path.
+docs: .venv/.docs  ## the documentation site, in build/docs/html; a warning is an error
+	$(BIN)/python -m rpsim.app.site.write build/docs/source
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going build/docs/source build/docs/html
+
+notebooks: .venv/.docs  ## the labs and tutorials as notebooks, in build/notebooks
+	$(BIN)/python -m rpsim.app.site.write --notebooks build/notebooks
 
 interpreters: .venv/bin/python  ## the same bytes from every supported Python that is installed
 	$(BIN)/python tests/interpreters.py
@@ -77,6 +88,10 @@ distclean: clean  ## clean, and remove .venv
 
 .venv/.dev: $(HOUSE) | .venv/bin/python .venv/types/rpsim
 	$(PIP_INSTALL) --editable '.[dev]'
+	@touch .venv/.runtime $@
+
+.venv/.docs: $(HOUSE) | .venv/bin/python
+	$(PIP_INSTALL) --editable '.[docs]'
 	@touch .venv/.runtime $@
 
 .venv/bin/python:

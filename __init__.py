@@ -4,7 +4,7 @@ How fast is a remote-persistence protocol on given hardware, and what survives w
 
 The floors, each of which imports only those before it: ``rpsim.sim``, ``rpsim.models``, ``rpsim.protocols``,
 ``rpsim.scenarios``, ``rpsim.validation``, ``rpsim.app``. The names below are loaded when first used; docs/python.md
-shows ``rpsim.run``, ``rpsim.crash``, ``rpsim.check`` and ``rpsim.load`` at work.
+shows ``rpsim.run``, ``rpsim.crash``, ``rpsim.matrix``, ``rpsim.check`` and ``rpsim.load`` at work.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # type checkers take it for true; typing's own costs more
 if TYPE_CHECKING:
     from .app.answers import CheckAnswer, CrashAnswer, CrashCase, RunAnswer
     from .app.api import check, crash, load, run
+    from .app.matrix import MatrixAnswer, MatrixCase, matrix
     from .protocols.guarantees import Condition, Verdict
     from .protocols.scheme import Request, Role, Scheme
     from .scenarios.build import Draft
@@ -30,6 +31,8 @@ _MODULE_OF = {
     "Draft": ".scenarios.build",
     "History": ".scenarios.history",
     "InputError": ".sim.errors",
+    "MatrixAnswer": ".app.matrix",
+    "MatrixCase": ".app.matrix",
     "Mistake": ".sim.errors",
     "Operation": ".scenarios.history",
     "Request": ".protocols.scheme",
@@ -41,6 +44,7 @@ _MODULE_OF = {
     "check": ".app.api",
     "crash": ".app.api",
     "load": ".app.api",
+    "matrix": ".app.matrix",
     "run": ".app.api",
 }
 
@@ -52,6 +56,8 @@ __all__ = [
     "Draft",
     "History",
     "InputError",
+    "MatrixAnswer",
+    "MatrixCase",
     "Mistake",
     "Operation",
     "Request",
@@ -64,6 +70,7 @@ __all__ = [
     "check",
     "crash",
     "load",
+    "matrix",
     "run",
 ]
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Condition(StrEnum):
-    """A condition on a history, weaker ones first; what each means is in docs/check.md, "Conditions"."""
+    """A condition on a history, weaker ones first; what each means is in docs/conditions.md."""
 
     COMMITTED = "committed"
     EXACTLY_ONCE = "exactly_once"

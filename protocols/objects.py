@@ -6,7 +6,7 @@ table, and the oracle (``rpsim.validation.oracle.models``) says what each operat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ class Takes(Enum):
     SIZE = "a whole number, or nothing"
     BLOCK = "an address, [address, size], or null"
     TXN = 'a list of ["r", key, null], ["w", key, value] and ["append", key, value]'
+    POSTING = 'a list of ["look", key, null], ["add", key, [value, number]], ["out", key, value], ["in", key, value]'
     NUMBER = "a whole number"
     PAIR = "a list of two: [expected, new]"
     LIST = "a list of values"
@@ -55,6 +56,30 @@ SYNCS = ("sync", "fsync", "flush")
 """Of every model: what returned before one was invoked is durable once it has returned (see ``scope``)."""
 FENCES = ("ofence",)
 """Operations of every model that order a client's posts; the conditions ignore them."""
+
+TRANSACTION = "txn"
+TRANSACTIONAL = ("txn", "accounts")
+"""The models whose operations are transactions: steps on several objects that take effect together."""
+LOOKS = ("r", "look")
+"""The steps of a transaction that read: the value of an object, or that and its number."""
+
+_VERBS = (("put", "get"), ("insert", "find"), ("write", "read"), ("enqueue", "dequeue"), ("push", "pop"))
+
+
+def verbs(operations: Collection[str]) -> tuple[str, str] | None:
+    """The operations that stand for an update and for a read where a workload knows of nothing else; None: none do.
+
+    Of a queue or a stack they are putting in and taking out; of transactions both are one of a single step.
+    """
+    if TRANSACTION in operations:
+        return TRANSACTION, TRANSACTION
+    return next((pair for pair in _VERBS if set(pair) <= set(operations)), None)
+
+
+def owner(number: int, own: int, processes: int) -> int:
+    """The process that an object belongs to where ``own`` objects in turn are each one's."""
+    return number // own % processes
+
 
 _READ = Signature(Takes.NOTHING, Takes.VALUE)
 _WRITE = Signature(Takes.VALUE, Takes.SAME)
@@ -85,6 +110,7 @@ OPERATIONS: Mapping[str, Mapping[str, Signature]] = {
         "scan": Signature(Takes.RANGE, Takes.LIST),
     },
     "txn": {"txn": Signature(Takes.TXN, Takes.TXN)},
+    "accounts": {"txn": Signature(Takes.POSTING, Takes.POSTING)},
     "allocator": {"alloc": Signature(Takes.SIZE, Takes.BLOCK), "free": Signature(Takes.NUMBER, Takes.SAME)},
     "file": {
         "write": Signature(Takes.PLACE_TEXT, Takes.SAME),
@@ -94,21 +120,27 @@ OPERATIONS: Mapping[str, Mapping[str, Signature]] = {
         "size": Signature(Takes.NOTHING, Takes.NUMBER),
     },
     "counter": {"fetch_add": Signature(Takes.NUMBER, Takes.NUMBER), "read": Signature(Takes.NOTHING, Takes.NUMBER)},
+    "kv-text": _REGISTER | {"insert": _WRITE, "delete": _REMOVE, "append": Signature(Takes.TEXT, Takes.SAME)},
 }
 """By model: its operations; where those of a history fit several models, the first is meant."""
 
 REGISTERS = ("register", "kv", "words")
 """The models whose objects are registers that an update gives a value of its own."""
-VALUED = (*REGISTERS, "cas-register", "txn")
+VALUED = (*REGISTERS, "cas-register", *TRANSACTIONAL)
 """The models whose objects hold a value, which may be loaded before time zero; all others begin empty, or at 0."""
-RUN = tuple(name for name in OPERATIONS if name not in ("ordered-map", "file"))
+RUN = tuple(name for name in OPERATIONS if name not in ("ordered-map", "file", "kv-text"))
 """The models that a scheme may name. A map whose keys are objects of their own is ``kv``."""
 
 _ORDERED = (
     Condition.BUFFERED_CUT, Condition.BUFFERED, Condition.LINEARIZABLE, Condition.DURABLE, Condition.PERSISTENT,
     Condition.STRICT,
 )  # fmt: skip
-FOUND = ("append", "log", "set", "queue", "stack", "txn")
+OPENING = 1_000_000
+"""The number that each object of the model ``accounts`` holds at first: in cents the least balance of an account of
+SmallBank in H-Store's version, 10,000 dollars. The steps of its transactions are ``r``, which finds (bytes, number);
+``w`` with the change of the number; ``out``, which writes a value and leaves 0; ``in``, which writes a value and adds
+what this transaction has taken out."""
+FOUND = ("append", "log", "set", "queue", "stack", *TRANSACTIONAL)
 """The models that show which item was put in by whom: ``committed`` asks that nothing is found which nobody put in."""
 
 

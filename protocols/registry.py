@@ -19,10 +19,55 @@ from .scheme import ANY_PRIMITIVE, Scheme
 
 
 def schemes() -> dict[str, type[Scheme]]:
-    """Every shipped scheme whose name is complete: importing this folder's modules and packages registers them."""
+    """Every shipped scheme whose name is complete, without those that are parts of systems.
+
+    Importing this folder's modules and packages registers them.
+    """
+    return {name: kind for name, kind in _shipped() if kind.complete() and not kind.is_part}
+
+
+def structures() -> dict[str, type[Scheme]]:
+    """The shipped systems that are half a scheme: each goes ``on`` a mode (:func:`modes_of`)."""
+    return {name: kind for name, kind in _shipped() if kind.on is not None and not kind.complete()}
+
+
+def parts() -> dict[str, type[Scheme]]:
+    """The shipped parts of systems that can be run alone."""
+    return {name: kind for name, kind in _shipped() if kind.is_part and kind.complete()}
+
+
+def modes_of(kind: type[Scheme]) -> dict[str, type[Mode]]:
+    """The modes of the family that a system goes on; a mode may still refuse it."""
+    assert kind.on is not None
+    return {name: mode for name, mode in sorted(Mode.registry.items()) if issubclass(mode, kind.on)}
+
+
+def modes() -> dict[str, type[Mode]]:
+    """All shipped modes of the shipped structures."""
+    found = {name: mode for kind in structures().values() for name, mode in modes_of(kind).items()}
+    return {name: mode for name, mode in found.items() if is_shipped(mode)}
+
+
+def is_shipped(kind: type[Scheme] | type[Mode]) -> bool:
+    """Whether a scheme or a mode stands in this folder, and not in a file of a user's own, or in a test."""
+    return kind.__module__.startswith(f"{__package__}.") and kind.__module__ not in LOADED
+
+
+def _shipped() -> list[tuple[str, type[Scheme]]]:
+    """What is registered and shipped, by its name."""
     _find_schemes()
-    found = sorted(Scheme.registry.items())
-    return {name: kind for name, kind in found if kind.complete() and kind.__module__ not in LOADED}
+    return [(name, kind) for name, kind in sorted(Scheme.registry.items()) if is_shipped(kind)]
+
+
+def going_on(kind: type[Scheme]) -> dict[str, type[Scheme]]:
+    """By shipped mode: the scheme that a system makes with it, for those on which it goes."""
+    found = {}
+    for mode in (name for name, one in modes_of(kind).items() if is_shipped(one)):
+        try:
+            found[mode] = scheme(f"{kind.name} on {mode}")
+        except InputError:
+            continue
+    return found
 
 
 @functools.cache
@@ -50,7 +95,9 @@ def is_more_than_listed(name: str) -> bool:
     if not re.fullmatch(r"[\w-]+", name):
         return True
     found = Scheme.registry.get(name)
-    return example_of(name) is not None if found is None else not found.complete() or found.__module__ in LOADED
+    if found is None:
+        return example_of(name) is not None
+    return not found.complete() or found.is_part or not is_shipped(found)
 
 
 def _system(parsed: ParsedName, name: str) -> type[Scheme]:
@@ -113,8 +160,7 @@ def _part_of(system: str, word: str, part: NamePart | None, possible: bool, want
 
 def _mode(kind: type[Scheme], part: NamePart, name: str) -> type[Mode]:
     """The mode that a name says, with its options chosen."""
-    assert kind.on is not None
-    modes = {known: mode for known, mode in sorted(Mode.registry.items()) if issubclass(mode, kind.on)}
+    modes = modes_of(kind)
     if part.word not in modes:
         expected = f"a mode of {kind.name}: {', '.join(modes)}"
         found = place(name, part.word, part.at)

@@ -3,6 +3,7 @@
 A scheme is one file in this folder with one subclass of :class:`Scheme` (most often through
 :class:`~rpsim.protocols.parts.kv.KvScheme`) that names itself: ``class Saw(KvScheme, name="saw")``. The classes in it
 that derive from :class:`Role` are its roles: the code of a client, of a server, of a mirror, its recovery included.
+What clients ask of it (:mod:`.request`) is imported from here, too.
 """
 
 from __future__ import annotations
@@ -26,22 +27,16 @@ from .naming.names import parse_name
 from .naming.options import value_of, with_presets
 from .objects import FENCES, OPERATIONS, RUN, SYNCS
 from .primitives import primitive
+from .request import OperationFailed, OutcomeUnknown, PastOperation, Request, RequestStep
+
+__all__ = (
+    "Code", "Limits", "OperationFailed", "OutcomeUnknown", "PastOperation", "Request", "RequestStep", "Role", "Scheme",
+    "Sizes", "name_of_role",
+)  # fmt: skip
 
 Code = Generator[Any, Any, Any]
 """A role's code: a generator over the CPU layer (``models.cpu.thread``) and the verbs layer (``models.verbs.objects``).
 """
-
-
-class RequestStep(NamedTuple):
-    """One operation on one object, with the bytes that an update writes."""
-
-    f: str
-    object: Hashable
-    value: bytes | None = None
-    expected: bytes | None = None
-    """Of a compare-and-swap: the value that the object has to hold; None where it has to be absent."""
-    number: int | None = None
-    """What is added, how many bytes are allocated, or the address that is freed."""
 
 
 class Limits(NamedTuple):
@@ -51,44 +46,6 @@ class Limits(NamedTuple):
     clients: int | None = None
     source: str = ""
     """Why, with the place: ``a datagram of 4096 B (IBTA 9.8.3)``."""
-
-
-class PastOperation(NamedTuple):
-    """An operation before time zero, by a client process."""
-
-    process: int
-    f: str
-    object: Hashable
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a client performs at once: one step, or several.
-
-    The steps of a transaction (model ``txn``; their ``f`` is ``r``, ``w`` or ``append``) take effect together. Several
-    steps of any other model are a batch: operations that are acknowledged together.
-    """
-
-    steps: tuple[RequestStep, ...]
-    number: int = 0
-    """That of its first operation in the run's history: what :meth:`Scheme.applied` names it by."""
-
-    @staticmethod
-    def of(f: str, object: Hashable, value: bytes | None = None) -> Request:
-        """A request of one step."""
-        return Request((RequestStep(f, object, value),))
-
-    @staticmethod
-    def reading(objects: Hashable) -> Request:
-        """A transaction that reads an object, or each of a tuple of objects."""
-        names = objects if isinstance(objects, tuple) else (objects,)
-        return Request(tuple(RequestStep("r", name) for name in names))
-
-    @property
-    def step(self) -> RequestStep:
-        """The only step; raises ValueError where there are several."""
-        (only,) = self.steps
-        return only
 
 
 class Role:
@@ -103,6 +60,8 @@ class Role:
     """How many cores its code has."""
     memory: ClassVar[tuple[str, ...]] = ("dram",)
     """Which memory devices its machines have."""
+    software: ClassVar[tuple[str, ...]] = ()
+    """Which costs of software its code asks its platform for (``Thread.software``)."""
     many: ClassVar[bool] = False
     """Whether the scenario says how many machines play it; else one does."""
     passive: ClassVar[bool] = False
@@ -120,7 +79,7 @@ class Role:
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the nine attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -131,9 +90,7 @@ class Role:
             setattr(cls, name, value)
 
     def __init__(self, scheme: Scheme, node: Node, number: int) -> None:
-        """``node`` is the machine, ``number`` its index in the role. A subclass allocates here what outlives a process;
-        this costs no simulated time.
-        """
+        """``node`` is the machine, ``number`` its index. What outlives a process is allocated here, in no time."""
         self.scheme = scheme
         self.system = scheme.system
         self.sizes = scheme.sizes
@@ -189,17 +146,20 @@ class Role:
 
     def perform(self, session: Any, request: Request) -> Code:
         """Perform a request; returns what a read found (bytes or None); of a transaction and of a batch a tuple with
-        that of each step. What a model's operation returns else it returns as it is: a number, whether a comparison
-        succeeded, the address of a block (None: no room), a list of the bytes of each item.
+        that of each step, which for the model ``accounts`` is (bytes, number) or None. What a model's operation returns
+        else it returns as it is: a number, whether a comparison succeeded, the address of a block (None: no room), a
+        list of the bytes of each item.
 
         Raises :class:`OperationFailed` if it certainly did not take effect, :class:`OutcomeUnknown` if nobody can say.
         """
         raise NotImplementedError(f"{type(self).__qualname__} invokes operations, and has no perform()")
 
     def take_over(self, session: Any) -> Code:
-        """Finish the work of clients that died (``scheme.failures`` names them); runs before the first operation of the
-        first session after their death.
-        """
+        """Finish the work of clients that died (``scheme.failures``), before the first session's first operation."""
+        yield from ()
+
+    def leave(self, session: Any) -> Code:
+        """What a process does once it has performed its operations: disconnect, where others wait for its place."""
         yield from ()
 
     # after a failure of this machine, on the surviving bytes --------------------------------------------------
@@ -243,7 +203,7 @@ class Role:
 
 
 _NEEDS = (
-    "cores", "memory", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
+    "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""
@@ -282,6 +242,8 @@ class Scheme(ABC):
     """Whether a request of several reads is a scan: of objects that follow each other, absent ones left out as None."""
     scans_by_reads: ClassVar[bool] = False
     """Whether a client that scans asks for one object after the other; each read is a request of its own."""
+    one_writer: ClassVar[bool] = False
+    """Whether a structure has one process that updates it: each queue or stack, or else all objects together."""
     batches: ClassVar[bool] = False
     """Whether a request may have several operations, on any objects, that are acknowledged together."""
     model: ClassVar[str] = "register"
@@ -291,6 +253,8 @@ class Scheme(ABC):
     """What may be chosen by ``name[option=choice]``, those of the classes derived from included."""
     chosen: ClassVar[Mapping[str, OptionValue]] = {}
     """The options that the name chooses."""
+    is_part: ClassVar[bool] = False
+    """Whether it is a part of systems that is measured by itself: lists, pages and matrices of all leave it out."""
     over: ClassVar[str | None] = None
     """The primitive that it goes over unless its name says another (``mirrored over no-flush``); None: over none."""
     primitive: ClassVar[Primitive] = _OverPrimitive()  # type: ignore[assignment]
@@ -442,6 +406,8 @@ class Scheme(ABC):
         is ``txn``, ``object`` is a tuple of objects, which are read in one transaction.
         """
 
+    histories: Mapping[str, Sequence[Mapping[str, Any]]] = {}
+    """Histories of its parts, which a run keeps in files of these names: rows as ``rpsim check`` reads them."""
     on_applied: Callable[[int], None] | None = None
     """Who records what :meth:`applied` says; a run sets it."""
 
@@ -480,11 +446,5 @@ class Sizes:
     """How many threads serve the requests of a role that is ``served``."""
     batch: int = 1
     """How many operations the largest request has."""
-
-
-class OperationFailed(Exception):
-    """The operation certainly did not take effect (Jepsen's ``fail``)."""
-
-
-class OutcomeUnknown(Exception):
-    """The operation may have taken effect, may do so later, or never (Jepsen's ``info``)."""
+    own: int = 0
+    """Each client process has so many objects in turn for itself alone (see :mod:`.objects`); 0: all belong to all."""

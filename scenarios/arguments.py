@@ -58,6 +58,7 @@ class GroupFields(DrawFields, total=False):
     keys: int | None
     operations: int | None
     zipf: float | None
+    until: Literal["others"] | None
 
 
 class YcsbFields(DrawFields, total=False):
@@ -69,7 +70,7 @@ class YcsbFields(DrawFields, total=False):
     operations: Required[int]
     zipf: float
     warmup: int
-    order: Literal["drawn", "alternating"]
+    order: Literal["drawn", "alternating", "phases"]
     deletes: float
     scan_length: int
     loaded: int | None
@@ -80,6 +81,7 @@ class YcsbFields(DrawFields, total=False):
     work: str | None
     think: str | None
     past: int
+    own: bool
     groups: Sequence[GroupFields]
 
 
@@ -97,6 +99,23 @@ class PageRankFields(TypedDict, total=False):
     work: str | None
 
 
+class TransactionsFields(TypedDict, total=False):
+    """Closed-loop clients with the transactions of a standard benchmark."""
+
+    kind: Required[Literal["transactions"]]
+    benchmark: Required[Literal["smallbank", "tatp"]]
+    customers: Required[int]
+    value: Required[str | int]
+    operations: Required[int]
+    mix: Literal["writes", "standard"]
+    shares: Mapping[str, float] | None
+    zipf: float
+    warmup: int
+    own: bool
+    work: str | None
+    think: str | None
+
+
 class OperationFields(TypedDict, total=False):
     """One operation of a client process, not before a time."""
 
@@ -106,7 +125,7 @@ class OperationFields(TypedDict, total=False):
     at: str
     stamp: int
     argument: int
-    steps: Sequence[Sequence[str]]
+    steps: Sequence[Sequence[str | int]]
     batch: int
 
 
@@ -118,7 +137,8 @@ class ScheduleFields(TypedDict, total=False):
     value: Required[str | int]
     operations: Required[Sequence[OperationFields]]
     room: int
-    loaded: int
+    loaded: int | Sequence[str]
+    own: int
     work: str
 
 
@@ -199,7 +219,7 @@ class ScenarioFields(TypedDict, total=False):
     roles: Mapping[str, RoleFields]
     schemes: str | Sequence[str]
     options: Mapping[str, object]
-    workload: YcsbFields | PageRankFields | ScheduleFields
+    workload: YcsbFields | PageRankFields | TransactionsFields | ScheduleFields
     scale: int
     crash: CrashFields
     failures: Sequence[FailureFields] | DrawnFailureFields

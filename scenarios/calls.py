@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Sequence
 from typing import Any
 
-from ..protocols.objects import OPERATIONS, TAKES_OUT, Takes
+from ..protocols.objects import LOOKS, OPERATIONS, TAKES_OUT, TRANSACTIONAL, Takes
 from ..protocols.scheme import OperationFailed, Request, RequestStep, Role, Scheme
 from .history import Number, Operation, Removed, Torn, Unread, Value
 from .values import decode_value, encode_value
-
-TXN_STEPS = ("r", "w", "append")
-"""The kinds of a transaction's steps, as Jepsen has them."""
 
 
 def argument_of(kind: type[Scheme], f: str, given: Hashable, stamp: int) -> Value:
@@ -22,14 +19,17 @@ def argument_of(kind: type[Scheme], f: str, given: Hashable, stamp: int) -> Valu
 
     ``stamp`` is what it writes, if it writes. ``given`` is the rest: an amount, a size or an address; the stamp that a
     compare-and-swap expects (None: absent); the stamp of the element that a set is asked for; of a transaction its
-    steps, each (kind, object).
+    steps, each (kind, object), behind which ``add`` has a number.
     """
     if f in kind.removals:
         return Removed(stamp)
     takes = _takes(kind.model, f, kind.updates)
     if takes is Takes.TXN:
         assert isinstance(given, tuple)
-        return tuple((what, name, None if what == "r" else stamp) for what, name in given)
+        return tuple(_plain_step(stamp, what, name) for what, name, *_ in given)
+    if takes is Takes.POSTING:
+        assert isinstance(given, tuple)
+        return tuple(_posting(stamp, *step) for step in given)
     if takes is Takes.PAIR:
         return (given, stamp)
     if takes in (Takes.NUMBER, Takes.SIZE):
@@ -45,8 +45,9 @@ def argument_of(kind: type[Scheme], f: str, given: Hashable, stamp: int) -> Valu
 def given_by(f: str, argument: Value) -> tuple[Hashable, int | None]:
     """The other way round: what was given, and the stamp, if there was one."""
     if f == "txn" and isinstance(argument, tuple):
-        stamps = [stamp for what, _, stamp in argument if what != "r"]
-        return tuple((what, name) for what, name, _ in argument), stamps[0] if stamps else None
+        steps = [_given(*step) for step in argument]
+        stamps = [stamp for _, stamp in steps if stamp is not None]
+        return tuple(step for step, _ in steps), stamps[0] if stamps else None
     if isinstance(argument, tuple):
         return argument[0], argument[1]
     if isinstance(argument, Number) or f in ("contains", "remove"):
@@ -54,14 +55,37 @@ def given_by(f: str, argument: Value) -> tuple[Hashable, int | None]:
     return None, argument if isinstance(argument, int) else None
 
 
+def _plain_step(stamp: int, what: str, name: Hashable) -> tuple[str, Hashable, int | None]:
+    """A step as a history of the model ``txn`` has it: objects hold values alone."""
+    if what in ("r", "delete"):
+        return "r" if what == "r" else "w", name, None
+    return "append" if what == "append" else "w", name, stamp
+
+
+def _posting(stamp: int, what: str, name: Hashable, number: int = 0) -> tuple[str, Hashable, Value]:
+    """A step as a history of the model ``accounts`` has it: objects hold a value and a number."""
+    if what in ("r", "delete"):
+        return "look" if what == "r" else "w", name, None
+    return (what, name, stamp) if what in ("out", "in") else ("add", name, (stamp, Number(number)))
+
+
+def _given(what: str, name: Hashable, value: Value) -> tuple[tuple[Hashable, ...], int | None]:
+    """The other way round: the step as it was planned, and its stamp."""
+    if what in LOOKS:
+        return ("r", name), None
+    if value is None:
+        return ("delete", name), None
+    if isinstance(value, tuple):
+        return ("add", name, int(value[1])), value[0]
+    assert isinstance(value, int)
+    return (what, name), value
+
+
 def step_of(operation: Operation, value_bytes: int) -> tuple[RequestStep, ...]:
     """The steps of an operation: one, or those of a transaction."""
     f, name, argument = operation.f, operation.object, operation.argument
     if f == "txn" and isinstance(argument, tuple):
-        return tuple(
-            RequestStep(what, each, None if stamp is None else encode_value(stamp, value_bytes))
-            for what, each, stamp in argument
-        )
+        return tuple(_requested(what, each, stamp, value_bytes) for what, each, stamp in argument)
     if isinstance(argument, tuple):
         expected, stamp = argument
         before = None if expected is None else encode_value(expected, value_bytes)
@@ -71,6 +95,15 @@ def step_of(operation: Operation, value_bytes: int) -> tuple[RequestStep, ...]:
     if isinstance(argument, int) and not isinstance(argument, Removed):
         return (RequestStep(f, name, encode_value(argument, value_bytes)),)
     return (RequestStep(f, name),)
+
+
+def _requested(what: str, name: Hashable, value: Value, value_bytes: int) -> RequestStep:
+    """A step of a transaction as a scheme gets it."""
+    number = None
+    if isinstance(value, tuple):
+        value, number = value
+    data = encode_value(value, value_bytes) if isinstance(value, int) else None
+    return RequestStep({"look": "r", "add": "w"}.get(what, what), name, data, number=number)
 
 
 def result_of(kind: type[Scheme], operation: Operation, found: Any, value_bytes: int) -> Value:
@@ -85,6 +118,12 @@ def _result(kind: type[Scheme], f: str, argument: Value, found: Any, value_bytes
             return tuple(
                 (what, name, _value(each, value_bytes) if what == "r" else stamp)
                 for (what, name, stamp), each in zip(argument, found, strict=True)
+            )
+        case Takes.POSTING:
+            assert isinstance(argument, tuple)
+            return tuple(
+                (what, name, _entry(each, value_bytes) if what == "look" else given)
+                for (what, name, given), each in zip(argument, found, strict=True)
             )
         case Takes.NUMBER:
             return Number(found)
@@ -101,6 +140,10 @@ def _result(kind: type[Scheme], f: str, argument: Value, found: Any, value_bytes
 
 def _value(found: bytes | None, value_bytes: int) -> Value:
     return None if found is None else decode_value(found, value_bytes)
+
+
+def _entry(found: tuple[bytes, int] | None, value_bytes: int) -> Value:
+    return None if found is None else (decode_value(found[0], value_bytes), Number(found[1]))
 
 
 def _takes(model: str, f: str, updates: frozenset[str]) -> Takes:
@@ -151,8 +194,9 @@ def _emptied(scheme: Scheme, client: Role, session: Any, request: Request) -> Ge
 def probe_of(scheme: Scheme, name: Hashable, number: int = 0, process: int = -1) -> Operation:
     """The operation by which a fresh client asks for an object, for a history."""
     steps = scheme.probe(name).steps
-    if scheme.model == "txn":
-        argument: Value = tuple((step.f, step.object, None) for step in steps)
+    if scheme.model in TRANSACTIONAL:
+        look = "r" if scheme.model == "txn" else "look"
+        argument: Value = tuple((look, step.object, None) for step in steps)
         return Operation(number, process, "txn", tuple(step.object for step in steps), argument, 0)
     (step,) = steps
     argument = None if step.number is None else Number(step.number)

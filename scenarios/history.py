@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ..protocols.objects import OPERATIONS, REGISTERS, VALUED, WRITES, Takes
+from ..protocols.objects import LOOKS, OPENING, OPERATIONS, REGISTERS, VALUED, WRITES, Takes
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,8 @@ class Operation:
     batch: int | None = None
     """The number of the first operation with which it was acknowledged together."""
     part_of: tuple[str, int] | None = None
-    """Of a scan or a read-modify-write of several requests: what it is, and its number in the process."""
+    """Of a scan or a read-modify-write of several requests, and of a benchmark's transaction: what it is, and its
+    number in the process."""
     retries: tuple[tuple[int, int], ...] = ()
     """(process, instant) of each time that it was tried again: it is the same operation."""
 
@@ -127,7 +128,7 @@ class Operation:
     def found(self) -> str:
         """What it returned, behind its call: `` -> v1``; nothing for what returns nothing."""
         if self.f == "txn" and isinstance(self.result, tuple):
-            read = [f"{name} {shown(value)}" for kind, name, value in self.result if kind == "r"]
+            read = [f"{name} {shown(value)}" for kind, name, value in self.result if kind in LOOKS]
             return f" -> {', '.join(read)}" if read else ""
         return f" -> {shown(self.result)}"
 
@@ -208,6 +209,8 @@ class History:
             yield number, {**row, "time": time_ps / 1000}
 
     def _loading(self, name: Hashable) -> dict[str, Any]:
+        if self.model == "accounts":
+            return {"f": "txn", "value": [["add", str(name), [Stamp(0), OPENING]]]}
         if self.model == "txn":
             return {"f": "txn", "value": [["w", str(name), Stamp(0)]]}
         known = [f for f in WRITES if f in self.updates] or [min(self.updates, default="put")]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, overload
 
 from typing_extensions import override
+
+from ..protocols.parts.tables import BenchmarkTables
 
 
 class KeySpace(Sequence[str]):
@@ -53,18 +57,29 @@ class KeySpace(Sequence[str]):
         return number if number < self._count and name == f"k{number}" else None
 
 
-class Same(Mapping[Hashable, bytes]):
-    """Every object of a key space with one and the same value."""
+class FirstValues(Mapping[Hashable, bytes], ABC):
+    """What each object of a key space has before the run, made when it is asked for."""
 
-    def __init__(self, names: KeySpace, value: bytes) -> None:
+    def __init__(self, names: KeySpace) -> None:
         self._names = names
-        self._value = value
+
+    @abstractmethod
+    def value(self, number: int) -> bytes:
+        """The value of an object, by its number."""
+
+    def numbered(self) -> tuple[Sequence[int], Iterable[bytes]]:
+        """The numbers of the objects, and the value of each, in order."""
+        return range(len(self._names)), (self.value(number) for number in range(len(self._names)))
 
     @override
     def __getitem__(self, name: Hashable) -> bytes:
         if name not in self._names:
             raise KeyError(name)
-        return self._value
+        return self.value(self._names.index(name))
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     @override
     def __iter__(self) -> Iterator[Hashable]:
@@ -73,3 +88,55 @@ class Same(Mapping[Hashable, bytes]):
     @override
     def __len__(self) -> int:
         return len(self._names)
+
+
+class Same(FirstValues):
+    """Every object with one and the same value."""
+
+    def __init__(self, names: KeySpace, value: bytes) -> None:
+        super().__init__(names)
+        self._value = value
+
+    @override
+    def value(self, number: int) -> bytes:
+        return self._value
+
+    @override
+    def numbered(self) -> tuple[Sequence[int], Iterable[bytes]]:
+        return range(len(self._names)), repeat(self._value, len(self._names))
+
+
+class LoadedRows(Same):
+    """Some of a key space's objects, each with one and the same value: rows of tables, customer by customer."""
+
+    def __init__(self, tables: BenchmarkTables, customers: int, value: bytes) -> None:
+        super().__init__(KeySpace(customers * tables.each), value)
+        self._tables = tables
+        self._customers = customers
+
+    @override
+    def __getitem__(self, name: Hashable) -> bytes:
+        if name not in self:
+            raise KeyError(name)
+        return super().__getitem__(name)
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name):
+            return False
+        number = self._names.index(name)
+        return number in self._tables.there(number // self._tables.each)
+
+    @override
+    def __iter__(self) -> Iterator[Hashable]:
+        return (f"k{number}" for one in range(self._customers) for number in self._tables.there(one))
+
+    @override
+    def numbered(self) -> tuple[Sequence[int], Iterable[bytes]]:
+        there = self._tables.there
+        numbers = [number for one in range(self._customers) for number in there(one)]
+        return numbers, repeat(self._value, len(numbers))
+
+    @override
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

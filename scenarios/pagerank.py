@@ -14,15 +14,14 @@ iterations it takes depends on the graph, how long a call takes does not.
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from .keyspace import KeySpace
+from .keyspace import FirstValues, KeySpace
 
 RECORD_BYTES = 32
 DAMPING, TOLERANCE, MOST_ITERATIONS = 0.8, 1e-7, 75
@@ -115,25 +114,14 @@ def next_ranks(arriving: Ranks, dangling: float, damping: float) -> Ranks:
     return found
 
 
-class NodeRecords(Mapping[Hashable, bytes]):
+class NodeRecords(FirstValues):
     """What lies there before the run: the nodes' records, as objects ``k0`` and on."""
 
     def __init__(self, graph: Graph, record_bytes: int) -> None:
-        self._names = KeySpace(graph.nodes)
+        super().__init__(KeySpace(graph.nodes))
         self._degrees = graph.degrees()
         self._bytes = record_bytes
 
     @override
-    def __getitem__(self, name: Any) -> bytes:
-        if name not in self._names:
-            raise KeyError(name)
-        number = self._names.index(name)
+    def value(self, number: int) -> bytes:
         return Record(NODE, number, int(self._degrees[number]), 0).pack(self._bytes)
-
-    @override
-    def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._names)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._names)

@@ -1,4 +1,4 @@
-"""The one kind of error that a user's input may cause."""
+"""The one kind of error that a user's input may cause, and the one that lost workers do."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class InputError(Exception):
     @override
     def __reduce__(self) -> tuple[type[InputError], tuple[list[Mistake]]]:
         return InputError, (self.mistakes,)  # it travels from worker processes
+
+
+class WorkersGone(Exception):
+    """The workers of a command have died, or the cluster they are on: nothing is wrong with input or code."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

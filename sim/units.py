@@ -94,9 +94,23 @@ def parse_rate(text: str) -> int:
     return value
 
 
+def parse_share(text: str) -> int:
+    """``"10%"`` or ``"0.1"`` as parts per million. Raises ValueError, also for what is not between 0% and 100%."""
+    try:
+        value = Decimal(text.strip().removesuffix("%").strip()) * (10_000 if text.strip().endswith("%") else 1_000_000)
+    except InvalidOperation:
+        value = Decimal(-1)
+    if value.is_nan() or not 0 <= value <= 1_000_000:
+        raise ValueError(f"'{text}' is not a share: from 0% to 100%, as in 10%")
+    return int(value)
+
+
 def read_quantity(kind: str, text: str) -> int:
-    """A ``time`` in ps or a ``size`` in bytes, from text with its unit. Raises ValueError for other text."""
-    return {"time": parse_duration_ps, "size": parse_bytes}[kind](text)
+    """A ``time`` in ps, a ``size`` in bytes or a ``share`` in parts per million, from text with its unit.
+
+    Raises ValueError for other text.
+    """
+    return {"time": parse_duration_ps, "size": parse_bytes, "share": parse_share}[kind](text)
 
 
 def format_us(ps: int) -> str:

@@ -33,8 +33,9 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 class Option:
     """A declared option; its kind is that of its default: a truth, a whole number, a number, or a word.
 
-    Numbers have a range, words have ``choices`` or a ``quantity`` (``time``, ``size``: text with a unit). A default of
-    None stands for "as the scheme has it otherwise" and is no choice. A time stays text, a size is bytes.
+    Numbers have a range, words have ``choices`` or a ``quantity`` (``time``, ``size``: text with a unit; ``share``:
+    ``10%``). A default of None stands for "as the scheme has it otherwise" and is no choice. A time or a share stays
+    text, a size is bytes.
     """
 
     default: OptionValue
@@ -74,7 +75,7 @@ class Option:
                 self._refuse()
             if self.at_least is not None and found_quantity < self.at_least:
                 self._refuse()
-            return text if self.quantity == "time" else found_quantity
+            return found_quantity if self.quantity == "size" else text
         try:
             number = int(text) if isinstance(self.default, int) else float(text)
         except ValueError:
@@ -99,8 +100,10 @@ class Option:
         if isinstance(self.default, bool):
             return "true or false"
         if self.quantity is not None:
-            usual = self.default or {"time": "100 us", "size": "4 KiB"}.get(self.quantity)
-            return f"a {self.quantity} with its unit, e.g. '{usual}'"
+            usual = self.default or {"time": "100 us", "size": "4 KiB", "share": "10%"}.get(self.quantity)
+            least = f" of at least {self.at_least:g} B" if self.quantity == "size" and self.at_least else ""
+            unit = " from 0% to 100%" if self.quantity == "share" else f"{least} with its unit"
+            return f"a {self.quantity}{unit}, e.g. '{usual}'"
         kind = "a whole number" if isinstance(self.default, int) else "a number"
         bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
         bounds += [f"at most {self.at_most:g}"] if self.at_most is not None else []

@@ -19,6 +19,8 @@ from ...sim.files import nearest_file, printable
 PACKAGE = __name__.rsplit(".", 2)[0]
 LOADED: set[str] = set()
 """The modules of files that have been loaded."""
+_FRAME = re.compile(r'^ +File "(.+)", line (\d+)', re.MULTILINE)
+"""A frame in the text of a traceback."""
 _NAMED = re.compile(r"^class \w+\(.*\bname=\"([\w-]+)\"", re.MULTILINE)
 
 
@@ -52,6 +54,24 @@ def load_file(path: str | Path) -> ModuleType:
         raise InputError(Mistake(found, "Python code that can be imported", str(path), line)) from error
     LOADED.add(name)
     return module
+
+
+def mistake_in(error: BaseException) -> Mistake | None:
+    """Where code of a file that has been loaded raised an error, or had rpsim raise one; None if none was at work.
+
+    An error of a worker process brings its traceback as text, so that is what is read.
+    """
+    own = {str(sys.modules[name].__file__) for name in LOADED}
+    frames = [(file, int(line)) for file, line in _FRAME.findall("".join(traceback.format_exception(error)))]
+    turns = [turn for turn, (file, _) in enumerate(frames) if file in own]
+    if not turns:
+        return None
+    (file, line), (last, at) = frames[turns[-1]], frames[-1]
+    raised = "" if last in own else f" (raised in {Path(last).name}:{at}, which it called)"
+    what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+    here = Path(file)
+    shown = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+    return Mistake(f"{what}{raised}", "code that runs without an error of its own", str(shown), line)
 
 
 def example_of(name: str) -> Path | None:

@@ -6,6 +6,7 @@ is not said. Here the values of all writes come first, one behind the other; the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 NUMBER_BYTES = 4
@@ -37,6 +38,29 @@ def unpack_writes(data: bytes, value_bytes: int) -> list[tuple[int, bytes]]:
     count = len(data) // (value_bytes + NUMBER_BYTES)
     numbers = unpack_numbers(data[count * value_bytes :])
     return [(number, data[turn * value_bytes : (turn + 1) * value_bytes]) for turn, number in enumerate(numbers)]
+
+
+def pack_values(values: Sequence[bytes], value_bytes: int) -> bytes:
+    """What so many reads have found, each a value or no bytes: a single one's as it is; of several first a byte each,
+    whether there is a value, then the values that there are.
+    """
+    if len(values) == 1:
+        return values[0]
+    assert all(len(value) in (0, value_bytes) for value in values)
+    return bytes(map(bool, values)) + b"".join(values)
+
+
+def unpack_values(data: bytes, count: int, value_bytes: int) -> list[bytes | None]:
+    """What ``count`` reads have found: values, and None for what was never written."""
+    if count == 1:
+        return [data or None]
+    starts = itertools.count(count, value_bytes)
+    return [data[(start := next(starts)) : start + value_bytes] if there else None for there in data[:count]]
+
+
+def room_for_values(count: int, value_bytes: int) -> int:
+    """How long that is at most."""
+    return value_bytes if count == 1 else count * (1 + value_bytes)
 
 
 def room_for_numbers(count: int) -> int:

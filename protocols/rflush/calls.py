@@ -26,7 +26,16 @@ from ..parts.locks import Locks
 from ..parts.lossy import Answered, Patience, until_reply
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .batches import pack_numbers, pack_writes, room_for_writes, unpack_numbers, unpack_writes
+from .batches import (
+    pack_numbers,
+    pack_values,
+    pack_writes,
+    room_for_values,
+    room_for_writes,
+    unpack_numbers,
+    unpack_values,
+    unpack_writes,
+)
 from .lists import ListFull, adapt, probe_of, read_object, table_for
 from .messages import DONE, READ, READS, REFUSED, WRITE, WRITES, CallMessage, Disconnected, Tail, room_for
 from .options import FLUSH, MODEL, REPEATS, REPLY, RESEND
@@ -96,7 +105,8 @@ class CallClient(Role, invokes=True):
 
     def batch(self, session: CallSession, request: Request) -> Code:
         """Several requests: all writes are one call, and all reads one behind it."""
-        index, size, found = self.sizes.objects.index, self.sizes.value_bytes, b""
+        index, size = self.sizes.objects.index, self.sizes.value_bytes
+        found: list[bytes | None] = []
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
@@ -107,14 +117,14 @@ class CallClient(Role, invokes=True):
                     yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
                 if reads:
                     message = CallMessage(READS, reads[0], pack_numbers(reads))
-                    found = (yield from self.call(session, message, len(reads) * size)).data
+                    reply = yield from self.call(session, message, room_for_values(len(reads), size))
+                    found = unpack_values(reply.data, len(reads), size)
                 break
             except Disconnected as error:
                 yield from self.connect_again(session)
                 if writes:
                     raise OutcomeUnknown("the connection is broken") from error
-        values = (_value(found[at : at + size]) for at in range(0, len(found), size))
-        return tuple(next(values) if step.value is None else None for step in request.steps)
+        return tuple(found.pop(0) if step.value is None else None for step in request.steps)
 
     def read(self, session: CallSession, number: int, index: bytes) -> Code:
         """A call that reads an object, or its item with that index."""
@@ -165,11 +175,6 @@ class CallClient(Role, invokes=True):
         return self.server.admit(thread, self.node, connection)
 
 
-def _value(found: bytes) -> bytes | None:
-    """What stands in an object's place: nothing where it was never written."""
-    return found if any(found) else None
-
-
 class CallConnection:
     """The server's end of one connection."""
 
@@ -189,6 +194,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         self.table = table_for(type(scheme), node, self.sizes)
         if scheme.option("flush") == "one line":
             self.table.flushed_bytes = 1
+        self.table.place_marks()
 
     @override
     def begin(self) -> None:
@@ -313,7 +319,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             one = self.execute(thread, end, CallMessage(kind, number, value))
             reply = yield from self.locks.under(thread, number, one)
             found.append(reply.data)
-        return b"".join(found)
+        return pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""

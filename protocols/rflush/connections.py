@@ -1,4 +1,4 @@
-"""The two ends of a durable call's connection: what the server knows of a ring, and what a client writes it with.
+"""Connections of durable calls: what the server knows of each ring, who has which, what a client writes one with.
 
 A ring outlives its connection. Once a client is gone, the server destroys the queue pairs; what its adapter had
 accepted is visible a little later, is taken and executed as ever, and then the ring is at rest: the next client has it,
@@ -7,14 +7,21 @@ and goes on with the next number. What lies in a ring that has no connection is 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from ...models.cpu import Thread
+from ...models.cpu import Signal, Thread
 from ...models.persist.requester import PrimitiveRequester
-from ...models.verbs import QueuePair
-from .messages import WORD, CallMessage, Disconnected, MessageSlot, Sender, post_write
+from ...models.persist.service import Service
+from ...models.system import Node
+from ...models.verbs import REMOTE, QueuePair
+from ..parts.onesided import Poster
+from ..parts.rpc import Listener
+from ..scheme import Sizes
+from .batches import room_for_values
+from .messages import LINE, WORD, CallMessage, Disconnected, MessageSlot, Sender, post_write, room_for
 from .redolog import NONE, LogRing
 
 Code = Generator[Any, Any, Any]
@@ -34,9 +41,14 @@ class ConnectedClient:
     """Where the number of removed calls lies here, where it lies at the client, and the key of that."""
 
     @property
+    def pairs(self) -> list[QueuePair]:
+        """The server's ends of its queue pairs."""
+        return [self.qp] if self.log_qp is None else [self.qp, self.log_qp]
+
+    @property
     def gone(self) -> bool:
         """Whether a queue pair is in the error state."""
-        return self.qp.error or (self.log_qp is not None and self.log_qp.error)
+        return any(qp.error for qp in self.pairs)
 
 
 class DurableConnection:
@@ -124,3 +136,101 @@ class DurableSession:
         if (yield from self.thread.spin([self.replies.spot], queue_pairs=[self.requests.qp])) is None:
             raise Disconnected
         return (yield from self.replies.take(self.thread))
+
+
+class Refused(Protocol):
+    """A machine whose processes may have found no ring."""
+
+    refused: list[Signal]
+    """Of those that wait for one."""
+
+
+class DurableConnections:
+    """All connections of a server: it admits clients, and has the rings of those that are gone come to rest."""
+
+    def __init__(
+        self,
+        node: Node,
+        sizes: Sizes,
+        listener: Listener,
+        service: Service,
+        rings: Sequence[LogRing],
+        room: int,
+        clients: Sequence[Refused],
+    ) -> None:
+        """``room`` is that for a request beside a log."""
+        self.node, self._sizes, self._listener, self._service = node, sizes, listener, service
+        self.all = [
+            DurableConnection(turn, ring, MessageSlot(node, room, "request")) for turn, ring in enumerate(rings)
+        ]
+        self.free = deque(self.all)
+        """Those at rest, which have no client."""
+        self._lost = Signal(node.system.clock)
+        """Raised when a queue pair of a client gets into the error state."""
+        self._moved, self._steps = Signal(node.system.clock), 0
+        """Raised when a thread has gone on with what has come; how often that was."""
+        self._clients = clients
+        self._tell_refused()
+
+    def admit(self, thread: Thread, node: Node) -> DurableSession | None:
+        """A connection for ``thread`` on ``node``, in the place of one that it has; None where no ring is at rest."""
+        for end in self.all:
+            if end.client is not None and end.client.name == thread.name:
+                end.client.qp.fail()
+        if not self.free:
+            return None
+        end = self.free.popleft()
+        poster = Poster(thread, node, LINE)
+        theirs = poster.open()
+        ours = self._listener.door.admit(theirs)
+        here, there = self.node.memory["dram"], node.memory["dram"]
+        room = room_for(room_for_values(self._sizes.batch, self._sizes.value_bytes))
+        replies = MessageSlot(node, room, "reply")
+        count = there.allocate(LINE, "removed")
+        key = poster.domain.reg_mr(replies.address, replies.room, REMOTE).key
+        sender = Sender(self.node, ours, replies, key)
+        told = here.allocate(LINE, "removed"), count, poster.domain.reg_mr(count, LINE, REMOTE).key
+        region = self._listener.register(end.requests.address, end.requests.room)
+        requests = Sender(node, theirs, end.requests, region.key, end.asked)
+        requester = self._service.connect(thread, node)
+        end.client = ConnectedClient(thread.name, ours, requester.qp.peer, sender, told)
+        for qp in end.client.pairs:
+            qp.watchers.append(self._lost.set)
+        return DurableSession(thread, end.ring, requester, requests, replies, count, end.removed, end.removed)
+
+    def look_after(self) -> Code:
+        """Whenever the connection manager has told that a client is gone, have its ring come to rest."""
+        while True:
+            for end in self.all:
+                if end.client is not None and end.client.gone:
+                    yield from self._retire(end, end.client)
+            if not any(end.client is not None and end.client.gone for end in self.all):
+                yield self._lost.changed()
+
+    def _retire(self, end: DurableConnection, client: ConnectedClient) -> Code:
+        """Have a ring come to rest: nothing of its client can arrive any more, and what has come is executed."""
+        thread = self.node.thread(0, f"{self.node.name} connections")
+        for qp in client.pairs:
+            qp.destroy()
+            yield qp.placed()
+        while True:
+            before = self._steps
+            if (yield from end.at_rest(thread)):
+                break
+            if self._steps == before:
+                yield self._moved.changed()
+        end.client = None
+        self.free.append(end)
+        self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        """Processes that have found no ring ask again."""
+        for client in self._clients:
+            for signal in client.refused:
+                signal.set()
+            client.refused.clear()
+
+    def step(self) -> None:
+        """A thread has gone on with what has come."""
+        self._steps += 1
+        self._moved.set()

@@ -15,7 +15,6 @@ FaRM's requests do, and say how many writes of their connection come before them
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,21 +27,19 @@ from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER_BYTES
 from ...models.system import Node, System
-from ...models.verbs import REMOTE
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
 from ..naming import Option
 from ..naming.names import parse_name
 from ..parts.dispatch import Dispatcher
 from ..parts.locks import Locks
-from ..parts.onesided import Poster
 from ..parts.rpc import Listener
 from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
-from .batches import pack_numbers, room_for_numbers, unpack_numbers
-from .connections import ConnectedClient, DurableConnection, DurableSession
+from .batches import pack_numbers, pack_values, room_for_numbers, unpack_numbers, unpack_values
+from .connections import DurableConnection, DurableConnections, DurableSession
 from .lists import adapt, probe_of, read_object, table_for
-from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, MessageSlot, Sender, room_for
+from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, room_for
 from .options import OF_DURABLE_CALLS, ONE_SLOT, PUBLIC_CODE
 from .redolog import NONE, LoggedRequest, LogRing, Operator
 
@@ -78,14 +75,15 @@ class DurableClient(Role, invokes=True):
 
     @override
     def connect(self, thread: Thread) -> DurableProcess:
-        return DurableProcess(thread, self.server.admit(thread, self.node))
+        return DurableProcess(thread, self.server.connections.admit(thread, self.node))
 
     @override
     def perform(self, process: DurableProcess, request: Request) -> Code:
         """Where the server dies meanwhile, reads are tried again with its successor; what became of a write is not
         known: the entry may be in the log. Of a batch the writes are one entry, and the reads one request behind it.
         """
-        index, found = self.sizes.objects.index, list[bytes | None]()
+        index = self.sizes.objects.index
+        found: list[bytes | None] = []
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
@@ -113,7 +111,7 @@ class DurableClient(Role, invokes=True):
     def reconnect(self, process: DurableProcess) -> Code:
         """Another connection, as soon as the server listens and has a ring that is at rest."""
         yield from self.server.listener.until_listening(process.thread)
-        while (session := self.server.admit(process.thread, self.node)) is None:
+        while (session := self.server.connections.admit(process.thread, self.node)) is None:
             signal = Signal(self.system.clock)
             self.refused.append(signal)
             yield from process.thread.wait(signal)
@@ -129,9 +127,7 @@ class DurableClient(Role, invokes=True):
                 found.append((yield from read_object(self.scheme, partial(self.ask, session, number))))
             return found
         data = yield from self.ask(session, objects[0], pack_numbers(objects) if len(objects) > 1 else b"")
-        size = self.sizes.value_bytes
-        values = [data[turn * size : (turn + 1) * size] for turn in range(len(objects))]
-        return [value if any(value) else None for value in values]  # None: an object that was never written
+        return unpack_values(data, len(objects), self.sizes.value_bytes)
 
     def ask(self, session: DurableSession, number: int, data: bytes) -> Code:
         """The data of the reply to a request beside the log."""
@@ -181,6 +177,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             LogRing(node, scheme.option("slots"), self.sizes.value_bytes, self.sizes.batch)
             for _ in range(self.sizes.clients + 1)
         ]
+        self.table.place_marks()
 
     @override
     def begin(self) -> None:
@@ -191,17 +188,10 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.service.register(first.address, last.address + last.length - first.address)
         self.dispatcher = Dispatcher(self.system.clock)
         self.locks = Locks(self.system.clock, self.sizes.threads)
-        self.connections = [
-            DurableConnection(number, ring, MessageSlot(self.node, room_for(self.asked_bytes), "request"))
-            for number, ring in enumerate(self.rings)
-        ]
-        self.free = deque(self.connections)
-        """Those at rest, which have no client."""
-        self.lost = Signal(self.system.clock)
-        """Raised when a queue pair of a client gets into the error state."""
-        self.moved, self.steps = Signal(self.system.clock), 0
-        """Raised when a thread has gone on with what has come; how often that was."""
-        self.tell_refused()
+        clients = self.scheme.roles["client"]
+        self.connections = DurableConnections(
+            self.node, self.sizes, self.listener, self.service, self.rings, room_for(self.asked_bytes), clients
+        )
 
     @override
     def start(self) -> None:
@@ -212,79 +202,15 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         process.start(self.poll(self.node.thread(0, name)))
         for worker in range(self.sizes.threads):
             process.start(self.dispatcher.work(self.node.thread(2 + worker, f"{name} worker {worker}")))
-        process.start(self.look_after_rings())
+        process.start(self.connections.look_after())
         self.listener.listen()
-
-    def admit(self, thread: Thread, node: Node) -> DurableSession | None:
-        """A connection for ``thread`` on ``node``, in the place of one that it has; None where no ring is at rest."""
-        for end in self.connections:
-            if end.client is not None and end.client.name == thread.name:
-                end.client.qp.fail()
-        if not self.free:
-            return None
-        end = self.free.popleft()
-        poster = Poster(thread, node, LINE)
-        theirs = poster.open()
-        ours = self.listener.door.admit(theirs)
-        here, there = self.node.memory["dram"], node.memory["dram"]
-        replies = MessageSlot(node, room_for(self.sizes.batch * self.sizes.value_bytes), "reply")
-        count = there.allocate(LINE, "removed")
-        key = poster.domain.reg_mr(replies.address, replies.room, REMOTE).key
-        sender = Sender(self.node, ours, replies, key)
-        told = here.allocate(LINE, "removed"), count, poster.domain.reg_mr(count, LINE, REMOTE).key
-        region = self.listener.register(end.requests.address, end.requests.room)
-        requests = Sender(node, theirs, end.requests, region.key, end.asked)
-        requester = self.service.connect(thread, node)
-        end.client = ConnectedClient(thread.name, ours, requester.qp.peer, sender, told)
-        for qp in (end.client.qp, end.client.log_qp):
-            if qp is not None:
-                qp.watchers.append(self.lost.set)
-        return DurableSession(thread, end.ring, requester, requests, replies, count, end.removed, end.removed)
-
-    def look_after_rings(self) -> Code:
-        """Whenever the connection manager has told that a client is gone, have its ring come to rest."""
-        while True:
-            for end in self.connections:
-                if end.client is not None and end.client.gone:
-                    yield from self.retire(end, end.client)
-            if not any(end.client is not None and end.client.gone for end in self.connections):
-                yield self.lost.changed()
-
-    def retire(self, end: DurableConnection, client: ConnectedClient) -> Code:
-        """Have a ring come to rest: nothing of its client can arrive any more, and what has come is executed."""
-        thread = self.node.thread(0, f"{self.node.name} connections")
-        for qp in (client.qp, client.log_qp):
-            if qp is not None:
-                qp.destroy()
-                yield qp.placed()
-        while True:
-            before = self.steps
-            if (yield from end.at_rest(thread)):
-                break
-            if self.steps == before:
-                yield self.moved.changed()
-        end.client = None
-        self.free.append(end)
-        self.tell_refused()
-
-    def tell_refused(self) -> None:
-        """Processes that have found no ring ask again."""
-        for client in self.scheme.roles["client"]:
-            for signal in client.refused:
-                signal.set()
-            client.refused.clear()
-
-    def step(self) -> None:
-        """A thread has gone on with what has come."""
-        self.steps += 1
-        self.moved.set()
 
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:
         """Look at the logs and at the slots for requests, of all connections in turn."""
         while True:
-            found = yield from thread.spin([spot for end in self.connections for spot in end.spots])
-            end = self.connections[found // 2]
+            found = yield from thread.spin([spot for end in self.connections.all for spot in end.spots])
+            end = self.connections.all[found // 2]
             if found % 2:
                 end.held = yield from end.requests.take(thread)
                 end.asked += 1
@@ -293,7 +219,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             if end.held is not None and end.held.after < end.next:
                 read, end.held = end.held, None
                 yield from self.take_read(thread, end, read)
-            self.step()
+            self.connections.step()
 
     def take_entry(self, thread: Thread, end: DurableConnection) -> Code:
         """The next slot's operator has changed: it has been cleared, or the next call has come.
@@ -343,7 +269,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             yield from end.ring.clear(thread, call.sequence, self.scheme.option("removal") == "durable")
             end.finished.add(call.sequence)
             yield from self.locks.under(thread, end.number, end.tell(thread))
-            self.step()
+            self.connections.step()
 
     def redo(self, thread: Thread, request: LoggedRequest) -> Code:
         """Copy a request's data to where they belong."""
@@ -364,9 +290,9 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         found[turn] = yield from self.table.read(thread, number, read.data)
         self.count("executed")
         if len(found) == count:
-            data = b"".join(found[turn] for turn in range(count))
+            data = pack_values([found[turn] for turn in range(count)], self.sizes.value_bytes)
             yield from end.reply(thread, CallMessage(DONE, read.object, data))
-            self.step()
+            self.connections.step()
 
     # after a failure: what the logs have is executed, connection by connection, each in its order ---------------------
     @override

@@ -31,6 +31,8 @@ class ListFull(Exception):
 class ListTable(ObjectTable):
     """Lists of items of one size: a line with the count of items, then their places, each of whole lines."""
 
+    marked = False
+
     def __init__(self, node: Node, count: int, value_bytes: int, most: int) -> None:
         """Room for ``most`` items in each list."""
         super().__init__(node, count * (1 + most), max(value_bytes, WORD), "lists")
@@ -108,13 +110,12 @@ def table_for(scheme: type[Scheme], node: Node, sizes: Sizes) -> ObjectTable:
 
 
 def read_object(scheme: Scheme, ask: Callable[[bytes], Code]) -> Code:
-    """What a read returns: the value, or the items of a list, of which ``ask`` asks for one.
+    """What a read returns: the value, None if there is none, or the items of a list, of which ``ask`` asks for one.
 
     A list is read item by item. It only grows: what has been read is the list at the instant when its end is found.
     """
     if scheme.model != "append":
-        found = yield from ask(b"")
-        return found if any(found) else None  # an object that was never written
+        return (yield from ask(b"")) or None
     items: list[bytes] = []
     while item := (yield from ask(len(items).to_bytes(WORD, "little"))):
         items.append(item)

@@ -17,6 +17,7 @@ from ...models.cpu import Thread
 from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER_BYTES
+from ...models.system import Node
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
 from ..layout import U64, Layout
@@ -74,6 +75,10 @@ class WritingClient(CallClient):
 
 class AddressServer(CallServer, cores=2):
     """The server that says where objects lie; a core more is for the thread of a primitive that needs one."""
+
+    def __init__(self, scheme: CallScheme, node: Node, number: int) -> None:
+        super().__init__(scheme, node, number)
+        self.table.marked = False  # clients write objects, and no marks
 
     @override
     def begin(self) -> None:

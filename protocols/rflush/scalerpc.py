@@ -126,3 +126,4 @@ class ScaleRpcDdio(ScaleRpc, name="scalerpc-ddio"):
         def flush(self, thread: Thread, number: int) -> Code:
             yield from thread.clflush(self.table.place(number), self.table.flushed_bytes)
             yield from thread.sfence()
+            yield from self.table.mark(thread, number)

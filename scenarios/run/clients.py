@@ -35,6 +35,7 @@ class ClientWork:
     def __init__(self, experiment: AssembledVariant, operations: Sequence[Planned]) -> None:
         self._experiment = experiment
         self._waiting = deque(requests(operations))
+        self._repeats = bool(operations) and operations[0].process in experiment.repeating
         self._held: list[Number] = []
         """The blocks that it has allocated, oldest first."""
         self._pause_ps = _pauses(experiment, operations)
@@ -64,6 +65,11 @@ class ClientWork:
         clock = self._experiment.system.clock
         while self._waiting:
             group = self._group = self._waiting.popleft()
+            if self._repeats:
+                if not self._experiment.others_run():
+                    self._waiting.clear()
+                    return
+                self._waiting.append(group)
             if self._pause_ps is not None:
                 yield clock.until(clock.now_ps + self._pause_ps())
             if group[0].not_before_ps > clock.now_ps:
@@ -74,6 +80,7 @@ class ClientWork:
             self.made = [self._invoked(each, self._held.pop(0) if frees else each.argument) for each in group]
             self.sent_ps = clock.now_ps
             yield from self._perform(client, session, thread)
+        yield from client.leave(session)
 
     def _perform(self, client: Role, session: Any, thread: Thread) -> Code:
         """The request that is under way, to its end."""

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ...protocols.objects import OPERATIONS, Takes
+from ...protocols.objects import OPERATIONS, TRANSACTIONAL, Takes
 from ...protocols.scheme import PastOperation
 from ...sim.streams import Streams
 from ..schema.known import SchemeFacts
@@ -39,7 +39,8 @@ class Planned:
     batch: int | None = None
     """Those of a process with the same number, one behind the other, are one request with one acknowledgement."""
     part_of: tuple[str, int] | None = None
-    """Of a scan or a read-modify-write that is several requests: what it is, and its number in the process."""
+    """Of a scan or a read-modify-write that is several requests, and of a benchmark's transaction: what it is, and its
+    number in the process."""
     until_empty: bool = False
     """Whether it is repeated until it finds nothing."""
 
@@ -54,6 +55,8 @@ class Drawing:
     def __init__(self, workload: Ycsb, processes: int, streams: Streams, kind: SchemeFacts) -> None:
         self._workload, self._streams, self._kind = workload, streams, kind
         self._processes = processes
+        self._own = processes if workload.own else 0
+        """How many processes have objects of their own; 0: none has."""
 
     def plan(self) -> Plan:
         """The operations of each process."""
@@ -61,7 +64,7 @@ class Drawing:
         parts = self._workload.parts(self._processes)
         for number, part in enumerate(parts):
             name = f"workload.group[{number}].keys" if self._workload.groups else "workload.keys"
-            keys = ZipfianKeys(max(1, part.keys), part.zipf, self._streams.stream(name))
+            keys = ZipfianKeys(max(1, part.keys // max(1, self._own)), part.zipf, self._streams.stream(name))
             share, rest = divmod(part.operations, max(1, part.processes))
             for turn in range(part.processes):
                 count = share + (turn < rest)
@@ -72,7 +75,7 @@ class Drawing:
         random = self._streams.stream(f"workload.process[{process}]")
         draw = self._shares if part.draws.shares is not None else self._ycsb
         operations = list(draw(part, keys, process, count, random))
-        if draw == self._ycsb and self._kind.model == "txn":
+        if draw == self._ycsb and self._kind.model in TRANSACTIONAL:
             operations = list(_transactions(operations))
         if self._workload.batch > 1:
             size = self._workload.batch
@@ -85,33 +88,35 @@ class Drawing:
     def _ycsb(
         self, part: Part, keys: ZipfianKeys, process: int, count: int, random: np.random.Generator
     ) -> Iterator[Planned]:
-        shares, first = part.draws.drawn(), part.first
+        shares, (update, read) = part.draws.drawn(), self._kind.verbs or (UPDATE, READ)
         kinds: Ranks = draw_kinds(shares, random, count)
         if self._workload.order == "alternating":
             kinds = take_turns(shares, count)
-        latest = part.draws.mix == LATEST
+        latest, takes = part.draws.mix == LATEST, self._kind.takes
         numbers = keys.draw_ranks(random, count).tolist() if latest else keys.draw(random, count)
         deletes, lengths = self._deletes(process, count), self._lengths(shares, process, count)
+        new = self._workload.loaded_keys
+        new += -new % self._own if self._own else 0  # the first new key of process 0
         mine: list[int] = []  # the keys that it has inserted
         for turn, (what, drawn) in enumerate(zip(kinds.tolist(), numbers, strict=True)):
-            number = self._newest(part, mine, drawn) if latest else first + drawn
+            number = self._newest(part, mine, drawn) if latest else part.number(drawn, process, self._own)
             if what == _INSERT:
-                mine.append(self._workload.loaded_keys + process + self._processes * len(mine))
-                yield Planned(process, self._kind.inserts or UPDATE, f"k{mine[-1]}", True)
+                mine.append(new + process + self._processes * len(mine))
+                yield Planned(process, self._kind.inserts or update, f"k{mine[-1]}", True)
             elif what == _SCAN:
-                end = min(number + lengths[turn], first + part.keys)
+                end = min(number + lengths[turn], part.first + part.keys)
                 for each in range(number, end):
                     if self._kind.scans_by_reads:
-                        yield Planned(process, READ, f"k{each}", False, part_of=(SCAN, turn))
+                        yield Planned(process, read, f"k{each}", False, part_of=(SCAN, turn))
                     else:
-                        yield Planned(process, READ, f"k{each}", False, batch=turn)
+                        yield Planned(process, read, f"k{each}", False, batch=turn)
             else:
                 whole = (MODIFY, turn) if what == _MODIFY else None
                 if whole:
-                    yield Planned(process, READ, f"k{number}", False, part_of=whole)
+                    yield Planned(process, read, f"k{number}", takes, part_of=whole)
                 writes = what in (_UPDATE, _MODIFY)
-                f = (DELETE if deletes[turn] and what == _UPDATE else UPDATE) if writes else READ
-                yield Planned(process, f, f"k{number}", writes, part_of=whole)
+                f = (DELETE if deletes[turn] and what == _UPDATE else update) if writes else read
+                yield Planned(process, f, f"k{number}", writes or takes, part_of=whole)
 
     @staticmethod
     def _newest(part: Part, mine: list[int], rank: int) -> int:
@@ -143,15 +148,18 @@ class Drawing:
         shares = part.draws.shares
         assert shares is not None
         names = list(shares)
-        kinds = np.minimum(np.searchsorted(np.cumsum(list(shares.values())), random.random(count), side="right"),
-                           len(names) - 1)  # fmt: skip
+        drawn = random.random(count)
+        if self._workload.order == "phases":
+            drawn = (np.arange(count) + 0.5) / count
+        kinds = np.minimum(np.searchsorted(np.cumsum(list(shares.values())), drawn, side="right"), len(names) - 1)
         for f, number in zip((names[kind] for kind in kinds.tolist()), keys.draw(random, count), strict=True):
             if f == "txn":
                 yield self._transaction(part, keys, process, number)
                 continue
             takes = OPERATIONS[self._kind.model][f][0] if f in OPERATIONS[self._kind.model] else Takes.NOTHING
             amount = self._workload.amount if takes in (Takes.NUMBER, Takes.SIZE) and f != "free" else None
-            yield Planned(process, f, f"k{part.first + number}", f in self._kind.updates, argument=amount)
+            place = part.number(number, process, self._own)
+            yield Planned(process, f, f"k{place}", f in self._kind.updates, argument=amount)
 
     def _transaction(self, part: Part, keys: ZipfianKeys, process: int, number: int) -> Planned:
         """Steps on different objects, the first of which is drawn already: each reads or writes."""
@@ -162,7 +170,8 @@ class Drawing:
         share = 0.5 if workload.step_reads is None else workload.step_reads
         reads = (random.random(workload.steps) < share).tolist()
         steps = tuple(
-            ("r" if only_read else "w", f"k{part.first + one}") for only_read, one in zip(reads, numbers, strict=True)
+            ("r" if only_read else "w", f"k{part.number(one, process, self._own)}")
+            for only_read, one in zip(reads, numbers, strict=True)
         )
         return Planned(process, "txn", "", not all(reads), argument=steps)
 

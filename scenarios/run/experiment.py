@@ -10,13 +10,16 @@ import numpy as np
 from ...models.cpu import Thread
 from ...models.cpu.core import Core, Pauses
 from ...models.fabric.disturbance import Disturbance
+from ...models.memory.devices import DeviceFull
 from ...models.profiles.platform import Platform, load_platform
 from ...models.profiles.scaling import scaled
 from ...models.system import NodeSpec, Process, System
 from ...models.verbs import QueuePair, Span
 from ...protocols.failures import CLIENT
+from ...protocols.objects import TRANSACTION
 from ...protocols.registry import scheme
 from ...protocols.scheme import Role, Scheme, Sizes
+from ...sim.errors import InputError, Mistake
 from ...sim.streams import Streams
 from ...sim.trace import NotRecorded
 from ...sim.units import parse_duration_ps
@@ -35,7 +38,7 @@ from .metered import Metered
 from .parts import MeanWay, way
 from .ranking import Caller, Ranking
 from .results import Hop, RunResult
-from .workload import initial_values, objects, plan, requests, room_for_updates
+from .workload import initial_values, objects, own_objects, plan, repeating, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -82,6 +85,7 @@ class AssembledVariant:
             self.processes,
             threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
             batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
+            own=own_objects(scenario.workload),
         )
         number = (scenario.crash.first or 0) + schedule
         otherwise = scenario.crash.perturbed if number else ()
@@ -95,8 +99,12 @@ class AssembledVariant:
         self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws, metered=metered)
         meter = self.system.meter
         self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
-        self.at_work = kind(self.system, sizes)
-        self.at_work.load(self.initial)
+        try:
+            self.at_work = kind(self.system, sizes)
+            self.at_work.load(self.initial)
+        except DeviceFull as error:
+            expected = f"fewer objects or smaller ones: what {variant.scheme} keeps has to fit"
+            raise InputError(Mistake(str(error), expected, field="workload")) from error
         workload = scenario.workload
         if isinstance(workload, Ycsb) and workload.past:
             self.at_work.age(draw_past(workload, self.processes, streams, planned))
@@ -125,6 +133,8 @@ class AssembledVariant:
         """Who is told whenever a request has returned."""
         self.running: dict[int, Any] = {}
         """By client process the event of its end."""
+        self.repeating = repeating(scenario.workload)
+        """The processes that go on until all others have ended."""
         running = []
         for process, operations in enumerate(planned):
             machine, core = divmod(process, clients.processes)
@@ -149,6 +159,11 @@ class AssembledVariant:
         code = work.run(client, session, thread, client.take_over(session) if takes_over else ())
         running = self.running[process] = self.process_of(machine, process).start(code)
         return running
+
+    def others_run(self) -> bool:
+        """Whether a process runs that ends by itself."""
+        running = ((process, end) for process, end in self.running.items() if process not in self.repeating)
+        return any(not end.processed for process, end in running)
 
     def start_again(self, process: int) -> None:
         """A client process closes its connections, opens others, and goes on with what it was at, as a retry."""
@@ -267,7 +282,7 @@ def _result(experiment: AssembledVariant) -> RunResult:
     measured_from_ps = finished[warmup - 1][0] if 0 < warmup <= len(finished) else 0
     latency_ps, completed_ps, hops = {}, {}, {}
     for f in at_work.operations:
-        own = [o for o in measured if o.f == f and o.part_of is None]
+        own = [o for o in measured if o.f == f and (o.part_of is None or f == TRANSACTION)]
         if f in at_work.removals and not own:
             continue  # few workloads remove anything
         latency_ps[f] = np.array([(o.return_ps or 0) - o.invoke_ps for o in own], dtype=np.int64)

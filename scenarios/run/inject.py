@@ -21,7 +21,7 @@ from ...models.memory.devices import AddressSpace
 from ...models.persist.requester import PrimitiveFailed
 from ...models.system import Node, Process, System
 from ...protocols.failures import LOST, POWER, PROCESS, Failing
-from ...protocols.objects import TAKES_OUT
+from ...protocols.objects import TAKES_OUT, TRANSACTIONAL
 from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
@@ -397,7 +397,7 @@ def _probes(experiment: AssembledVariant, process: int) -> list[Planned]:
     """The reads by which a fresh client finds out what became of all objects: of transactions a single one."""
     scheme = experiment.at_work
     names = list(scheme.sizes.objects)
-    if scheme.model == "txn":
+    if scheme.model in TRANSACTIONAL:
         steps = tuple((step.f, step.object) for step in scheme.probe(tuple(names)).steps)
         return [Planned(process, "txn", "", False, argument=steps)]
     probes = [scheme.probe(name).step for name in names]

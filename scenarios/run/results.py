@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...models.meter import OperationCounts
 from ...models.system import System
+from ...protocols.objects import TRANSACTION
 from ...protocols.scheme import Scheme
 from ...sim.bytespace import Snapshot
 from ...sim.statistics import summarise
@@ -76,8 +77,16 @@ class RunResult:
     """Where servers' cores might have paused (core, at), if it was watched."""
 
     @property
+    def counted(self) -> Mapping[str, npt.NDArray[np.int64]]:
+        """Of ``latency_ps`` those that are operations of their own: a benchmark's transaction is there as ``txn`` and
+        by its own name.
+        """
+        whole = self.latency_ps.get(TRANSACTION)
+        return self.latency_ps if whole is None else {TRANSACTION: whole}
+
+    @property
     def operations(self) -> int:
-        return sum(len(values) for values in self.latency_ps.values())
+        return sum(len(values) for values in self.counted.values())
 
     @property
     def throughput_ops_per_s(self) -> float:

@@ -17,9 +17,11 @@ from ...models.fabric.fabric import Departure
 from ...models.profiles.platform import load_platform
 from ...models.verbs import INLINE, RECEIVE_COMPLETIONS, CompletionQueue, QueuePair, SendWR, WorkCompletion
 from ...protocols.failures import CLIENT
+from ...protocols.guarantees import NO_FAULT
 from ...protocols.layout import Layout
+from ...protocols.objects import TAKES_OUT, TRANSACTION, verbs
 from ...protocols.parts.kv import KvScheme
-from ...protocols.scheme import Request, Scheme, Sizes
+from ...protocols.scheme import Request, RequestStep, Scheme, Sizes
 from ..build import Draft
 from ..schema.schema import Scenario
 from ..values import encode_value
@@ -146,19 +148,31 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
     scheme.start()
     client = scheme.roles[CLIENT][0]
     session = client.connect(client_thread(system, 1, 0))
-    value = encode_value(1, value_bytes) if f in kind.updates else None
+    value = encode_value(1, value_bytes) if f in kind.updates and f not in TAKES_OUT else None
+    request = Request.of(f, OBJECTS[0], value)
+    if f == TRANSACTION:
+        request = Request((RequestStep("r", OBJECTS[0]), RequestStep("w", OBJECTS[0], value, number=0)))
     began: list[int] = []
     packets: list[Departure] = []
-    system.fabric.departures = packets
+    before: dict[str, dict[str, float]] = {}
 
     def code() -> Code:
+        wanted = request
+        if f == "free":
+            block = yield from client.perform(session, Request.of("alloc", OBJECTS[0]))
+            wanted = Request((RequestStep(f, OBJECTS[0], number=block),))
+            before.update(spent(system, 1))
+            steps.clear()
+        system.fabric.departures = packets
         began.append(system.clock.now_ps)
-        yield from client.perform(session, Request.of(f, OBJECTS[0], value))
+        yield from client.perform(session, wanted)
         steps.append(SequenceStep(system.clock.now_ps, "client", f"{f} returns"))
 
     done: Any = system.clock.start(code())
     system.clock.run_until(done)
     costs = spent(system, 1)
+    for role, some in before.items():
+        costs[role] = {cost: round(value - some[cost], 3) for cost, value in costs[role].items()}
     for role, nodes in system.nodes.items():
         names = {node.name for node in nodes}
         costs[role]["packets"] = sum(packet.port in names for packet in packets)
@@ -167,11 +181,16 @@ def _sequence(kind: type[Scheme], platform: str, value_bytes: int, f: str) -> Se
 
 
 def _scenario(kind: type[Scheme], platform: str, value_bytes: int) -> Scenario:
+    drawn: Any = {"kind": "ycsb", "mix": "a"}
+    if verbs(kind.operations) is None:
+        drawn = {"kind": "mix", "shares": {kind.operations[0]: 1.0}}
+    drawn |= {"keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1}
     return Draft.new(
         "sequence",
         scenario="sequence",
         title="sequence",
         platform=platform,
         schemes=[kind.name],
-        workload={"kind": "ycsb", "mix": "a", "keys": len(OBJECTS), "value": f"{value_bytes} B", "operations": 1},
+        workload=drawn,
+        crash={"fault": NO_FAULT},
     ).build()

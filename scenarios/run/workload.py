@@ -13,16 +13,20 @@ from itertools import groupby
 from ...protocols.objects import VALUED
 from ...sim.streams import Streams
 from ..arguments import OperationFields, ScheduleFields
-from ..keyspace import KeySpace, Same
+from ..keyspace import KeySpace, LoadedRows, Same
 from ..schema.fields import exact_duration
 from ..schema.known import SchemeFacts
+from ..schema.listed import ListedWorkload
 from ..schema.ranking import PageRank
-from ..schema.workloads import ListedWorkload, Ycsb
+from ..schema.transactions import Transactions
+from ..schema.workloads import Ycsb
+from ..transactions import BENCHMARKS
 from ..values import encode_value
 from ..ycsb import READ, UPDATE
 from .draws import Drawing, Plan, Planned
+from .transacting import draw_transactions
 
-Workload = Ycsb | PageRank | ListedWorkload
+Workload = Ycsb | PageRank | Transactions | ListedWorkload
 
 
 STORE = SchemeFacts({}, (UPDATE, READ), frozenset({UPDATE}), model="kv")
@@ -44,7 +48,7 @@ def _named(planned: Planned) -> Iterator[str]:
     if planned.object:
         yield planned.object
     elif planned.f == "txn" and isinstance(planned.argument, tuple):
-        yield from (name for _, name in planned.argument)
+        yield from (name for _, name, *_ in planned.argument)
 
 
 def _inserts(workload: Ycsb) -> bool:
@@ -55,13 +59,17 @@ def initial_values(workload: Workload, model: str = "register") -> Mapping[Hasha
     """The values loaded before the run: every object's value carries stamp 0; of a model whose objects begin empty, no
     bytes.
     """
+    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
+    if isinstance(workload, Transactions):
+        return LoadedRows(BENCHMARKS[workload.benchmark].tables, workload.customers, value)
     if isinstance(workload, ListedWorkload):
+        if isinstance(workload.loaded, tuple):
+            return dict.fromkeys(workload.loaded, value)
         loaded = workload.keys if workload.loaded is None else workload.loaded
     elif isinstance(workload, PageRank):
         loaded = workload.run_nodes
     else:
         loaded = workload.loaded_keys
-    value = encode_value(0, workload.value_bytes) if model in VALUED else b""
     return Same(KeySpace(loaded), value)
 
 
@@ -69,6 +77,8 @@ def plan(workload: Workload, processes: int, streams: Streams, kind: SchemeFacts
     """The operations of each of ``processes`` client processes of a scheme; :mod:`.draws` names the streams."""
     if isinstance(workload, PageRank):
         return [[] for _ in range(processes)]  # what it asks for depends on what it reads
+    if isinstance(workload, Transactions):
+        return draw_transactions(workload, processes, streams)
     if isinstance(workload, ListedWorkload):
         return _scheduled(workload, processes, kind.updates)
     return Drawing(workload, processes, streams, kind).plan()
@@ -114,6 +124,25 @@ def room_for_updates(workload: Workload, planned: Plan) -> int:
     return room or planned_updates(planned)
 
 
+def own_objects(workload: Workload) -> int:
+    """How many objects in turn belong to each process alone; 0: all belong to all."""
+    if isinstance(workload, ListedWorkload):
+        return workload.own or 0
+    if isinstance(workload, Transactions):
+        return BENCHMARKS[workload.benchmark].tables.each if workload.own else 0
+    return int(isinstance(workload, Ycsb) and workload.own)
+
+
+def repeating(workload: Workload) -> frozenset[int]:
+    """The processes that go on until all others have performed what is theirs."""
+    found, before = set(), 0
+    for group in workload.groups if isinstance(workload, Ycsb) else ():
+        if group.until:
+            found |= {*range(before, before + group.processes)}
+        before += group.processes
+    return frozenset(found)
+
+
 def schedule_data(workload: Workload, operations: Iterable[Planned], room: int | None = None) -> ScheduleFields:
     """The ``workload`` map of a scenario that performs just these operations (a process's in the given order)."""
     listed: list[OperationFields] = []
@@ -123,7 +152,7 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
         if o.object:
             entry["object"] = o.object
         if isinstance(o.argument, tuple):
-            entry["steps"] = [[str(word) for word in step] for step in o.argument]
+            entry["steps"] = [[*step] for step in o.argument]
         elif isinstance(o.argument, int):
             entry["argument"] = int(o.argument)
         if o.batch is not None:
@@ -137,10 +166,14 @@ def schedule_data(workload: Workload, operations: Iterable[Planned], room: int |
     data: ScheduleFields = {"kind": "schedule", "keys": workload.keys, "value": value, "operations": listed}
     if room is not None:
         data["room"] = room
+    if own := own_objects(workload):
+        data["own"] = own
     if workload.work_ps:
         data["work"] = exact_duration(workload.work_ps)
     if isinstance(workload, ListedWorkload) and workload.loaded is not None:
-        data["loaded"] = workload.loaded
+        data["loaded"] = list(workload.loaded) if isinstance(workload.loaded, tuple) else workload.loaded
+    elif isinstance(workload, Transactions) and len(rows := list(initial_values(workload, "txn"))) < workload.keys:
+        data["loaded"] = list(map(str, rows))
     elif isinstance(workload, Ycsb) and (there := len(objects(workload, [performed]))) > workload.loaded_keys:
         data["keys"], data["loaded"] = there, workload.loaded_keys
     return data

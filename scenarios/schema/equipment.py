@@ -42,24 +42,28 @@ def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str])
     ]
 
 
-def memory_complaints(schemes: Mapping[str, SchemeFacts], platforms: Sequence[str]) -> list[Complaint]:
-    """Memory that a role of a scheme needs and a platform does not have."""
+def scheme_complaints(schemes: Mapping[str, SchemeFacts], platforms: Sequence[str]) -> list[Complaint]:
+    """What a role of a scheme needs and a platform has not: memory, or else a cost of software that it states."""
     from ...models.profiles.platform import load_platform  # noqa: PLC0415  # reading a schema needs no hardware otherwise
 
-    needed: dict[tuple[str, str], str] = {}  # the first role of a scheme that needs a device
-    for scheme, facts in schemes.items():
-        for role, own in facts.roles.items():
-            for device in own.memory:
-                needed.setdefault((scheme, device), role)
-    wrong = []
-    for name in platforms if any(device != "dram" for _, device in needed) else ():
-        devices = list(load_platform(name).memory)
-        for (scheme, device), role in needed.items():
-            if device not in devices:
-                found = f"{scheme}, whose {role} needs the memory device '{device}'"
-                expected = f"a scheme for the memory of {name}: {', '.join(devices)}"
-                wrong.append(Complaint(found, expected, nearest(device, devices), (list(schemes).index(scheme),)))
-    return wrong
+    roles = [(scheme, role, own) for scheme, facts in schemes.items() for role, own in facts.roles.items()]
+    found: dict[tuple[str, str, str], Complaint] = {}
+    for name in platforms if any(own.software or set(own.memory) - {"dram"} for _, _, own in roles) else ():
+        platform = load_platform(name)
+        devices, costs = list(platform.memory), list(platform.cpu.software)
+        with_memory, with_costs = ", ".join(devices), ", ".join(costs) or "no costs of software"
+        for scheme, role, own in roles:
+            where, lacking = (list(schemes).index(scheme),), [one for one in own.memory if one not in devices]
+            for device in lacking:
+                need = f"{scheme}, whose {role} needs the memory device '{device}'"
+                remedy = f"a scheme for the memory of {name}: {with_memory}"
+                found.setdefault((name, scheme, device), Complaint(need, remedy, nearest(device, devices), where))
+            cost = next((one for one in own.software if one not in costs), None)
+            if cost is not None and not lacking:
+                need = f"{scheme}, whose {role} needs the cost of the software '{cost}'"
+                remedy = f"a scheme for {name}, which states {with_costs}"
+                found.setdefault((name, scheme, cost), Complaint(need, remedy, nearest(cost, costs), where))
+    return list(found.values())
 
 
 def _fields(role: str, load: Background, path: FieldPath) -> Iterator[Complaint]:

@@ -33,9 +33,12 @@ def _no_twins(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def switch_position(switch: str, value: Any, known: KnownNames) -> str:
-    """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well."""
+    """The position of a switch; ``true`` and ``false`` (which some tools write for on and off) count as well, and the
+    numbers of positions that are such.
+    """
     positions = known.switches().get(switch, ())
     value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+    value = str(value) if isinstance(value, int) else value
     return name_of(f"a position of {switch}", value, positions)
 
 
@@ -210,5 +213,6 @@ StoredBytes = Annotated[ValueBytes, AfterValidator(_fits_schemes)]
 InstantPs = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(exact_duration, return_type=str)]
 DurationPs = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(exact_duration, return_type=str)]
 Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+KINDS = "the kind of workload: ycsb, mix, pagerank, transactions or schedule"
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]

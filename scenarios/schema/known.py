@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from ...protocols.objects import TAKES_OUT, verbs
 from ...sim.errors import InputError, Mistake, nearest
 from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
@@ -30,6 +31,8 @@ class RoleFacts:
     memory: tuple[str, ...] = ("dram",)
     machines: int | None = None
     """How many machines play it, where an option of the scheme says so."""
+    per_client: bool = False
+    software: tuple[str, ...] = ()
 
     @property
     def recovers(self) -> bool:
@@ -49,8 +52,13 @@ class SchemeFacts:
     model: str = "register"
     loss_ps: int | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
+    """Its own."""
+    mode_options: Mapping[str, Option] = field(default_factory=dict)
+    """Those of the mode that it is on."""
     inserts: str | None = None
     """The operation that writes a key which was never there."""
+    one_writer: bool = False
+    """Whether a structure has one process that updates it: each object of a container, or else all together."""
     ages: bool = False
     """Whether a workload's past shapes its state."""
     scans: bool = False
@@ -61,21 +69,33 @@ class SchemeFacts:
     most_clients: int | None = None
     limited_by: str = ""
 
+    @property
+    def verbs(self) -> tuple[str, str] | None:
+        """What it has in the place of YCSB's update and read (``objects.verbs``); None: nothing."""
+        return verbs(self.operations)
+
+    @property
+    def takes(self) -> bool:
+        """Whether what stands for a read takes something out."""
+        return self.verbs is not None and self.verbs[1] in TAKES_OUT
+
     @staticmethod
     def of(scheme: type[Scheme]) -> SchemeFacts:
         roles = {
             name: RoleFacts(
                 role.many, role.invokes, role.passive, role.served,
-                role.memory, None if role.counted_by is None else scheme.option(role.counted_by),
+                role.memory, None if role.counted_by is None else scheme.option(role.counted_by), role.per_client,
+                role.software,
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
-        loss = scheme.loss_within
+        loss, mode = scheme.loss_within, getattr(scheme, "mode", None)
         return SchemeFacts(
             roles, tuple(scheme.operations), frozenset(scheme.updates), scheme.faults, scheme.model,
             None if loss is None else parse_duration_ps(loss),
-            scheme.options, scheme.inserts, scheme.ages(), scheme.scans, scheme.scans or scheme.batches,
-            scheme.scans_by_reads, *scheme.limits,
+            scheme.options, {} if mode is None else mode.options, scheme.inserts,
+            scheme.one_writer, scheme.ages(), scheme.scans,
+            scheme.scans or scheme.batches, scheme.scans_by_reads, *scheme.limits,
         )  # fmt: skip
 
 
@@ -161,9 +181,11 @@ class Context:
     processes: int
     """All client processes together; 0 where the file does not say it properly."""
     threads: Mapping[str, int] = field(default_factory=dict)
+    """How many threads serve the requests of a role, where the file says it properly."""
     full_names: Mapping[str, str] = field(default_factory=dict)
     """The names of schemes with the scenario's options in them, by the names that the file has."""
-    """How many threads serve the requests of a role, where the file says it properly."""
+    cores: Mapping[str, int] = field(default_factory=dict)
+    """How many cores the threads of a role share, where the file says it properly."""
 
     def roles(self) -> dict[str, RoleFacts]:
         """The roles of all chosen schemes; of two that are called the same, one that there may be many of."""
@@ -230,6 +252,15 @@ def role_complaints(context: Context) -> list[Complaint]:
         if number > 1 and role in facts.roles and not facts.roles[role].served
     ]
     counted = context.counted()
+    wrong += [
+        Complaint(
+            str(cores), f"at least {context.processes}: a thread of {name} spins for each client", None,
+            ("roles", role, "cores"),
+        )
+        for role, cores in context.cores.items()
+        for name, facts in context.chosen.items()
+        if role in facts.roles and facts.roles[role].per_client and cores < context.processes
+    ]  # fmt: skip
     for name, facts in context.chosen.items():
         if facts.most_clients is not None and context.processes > facts.most_clients:
             expected = f"at most {facts.most_clients} of {name}: {facts.limited_by}"

@@ -193,7 +193,7 @@ def _context(data: Mapping[str, Any], known: KnownNames, full: Mapping[str, str]
     roles = data.get("roles", {})
     roles = roles if isinstance(roles, dict) else {"client": roles}
     counts: dict[str, tuple[int, int]] = {}
-    threads = {}
+    threads, cores = {}, {}
     for role, count in roles.items():
         machines, processes = (count.get(name, 1) if isinstance(count, dict) else 0 for name in _COUNTED)
         if all(isinstance(number, int) and number > 0 for number in (machines, processes)):
@@ -201,8 +201,11 @@ def _context(data: Mapping[str, Any], known: KnownNames, full: Mapping[str, str]
         serving = count.get("threads") if isinstance(count, dict) else None
         if isinstance(serving, int):
             threads[role] = serving
+        shared = count.get("cores") if isinstance(count, dict) else None
+        if isinstance(shared, int) and not isinstance(shared, bool):
+            cores[role] = shared
     machines, processes = counts.get("client", (0, 0) if "client" in roles else (1, 1))
-    return Context(known, chosen, counts, machines * processes, threads, full)
+    return Context(known, chosen, counts, machines * processes, threads, full, cores)
 
 
 def _exists(path: FilePath) -> bool:

@@ -13,13 +13,15 @@ from ...sim.errors import Mistake, nearest
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .failures import DrawnFailures, Failure
 from .known import Complaint
+from .listed import ListedWorkload, ScheduledOperation
 from .network import ChosenPacket, NetworkSection
 from .ranking import PageRank
 from .schema import CrashSection, RoleCount, Scenario
-from .workloads import ClientGroup, ListedWorkload, ScheduledOperation, Ycsb
+from .transactions import Transactions
+from .workloads import ClientGroup, Ycsb
 
 WORKLOADS: dict[str, type[BaseModel]] = {
-    "ycsb": Ycsb, "mix": Ycsb, "pagerank": PageRank, "schedule": ListedWorkload,
+    "ycsb": Ycsb, "mix": Ycsb, "pagerank": PageRank, "transactions": Transactions, "schedule": ListedWorkload,
 }  # fmt: skip
 
 _EXPECTED = {

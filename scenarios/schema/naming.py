@@ -1,6 +1,7 @@
 """The names of a scenario's schemes with its ``options:`` in them, as everything after the file's reading has them.
 
-``options: {replicas: 2}`` goes to every scheme that has the option, ``options: {clover: {replicas: 2}}`` to one.
+``options: {replicas: 2}`` goes to every scheme that has the option, or whose mode has it; ``options: {clover:
+{replicas: 2}}`` to one scheme, ``options: {rnvm-rcb: {batch: 64}}`` to what is on that mode.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...protocols.naming import Option
-from ...protocols.naming.names import ParsedName, parse_name
+from ...protocols.naming.names import NamePart, ParsedName, parse_name
 from ...sim.errors import nearest
 from ...sim.yaml_source import FieldPath, describe
 from .known import Complaint, KnownNames
@@ -34,24 +35,27 @@ def full_names(data: Mapping[str, Any], known: KnownNames) -> tuple[dict[str, st
         return {}, [Complaint(describe(options), "a map of options, e.g. {replicas: 2}", None, ("options",))]
     wrong: list[Complaint] = []
     for path, option, value, schemes in _choices(options, parsed, wrong):
-        having = [name for name in schemes if option in known.schemes[name].options]
+        declared = {name: {**known.schemes[name].mode_options, **known.schemes[name].options} for name in schemes}
+        having = [name for name in schemes if option in declared[name]]
         if not having and len(parsed) == len(named(data)):
-            known_options = sorted({one for name in schemes for one in known.schemes[name].options})
+            known_options = sorted({one for name in schemes for one in declared[name]})
             expected = f"an option of {', '.join(schemes)}: {', '.join(known_options) or 'none has any'}"
             wrong.append(Complaint(f"'{option}'", expected, nearest(option, known_options), path))
         for name in having:
-            given, text = parsed[name].system.options, Option.write(value)
-            if option in given and given[option] != text:
+            one, text = declared[name][option], Option.write(value)
+            part = "system" if option in known.schemes[name].options else "mode"
+            owner: NamePart = getattr(parsed[name], part)
+            if option in owner.options and owner.options[option] != text:
                 found = f"{option}={text} beside '{name}'"
                 wrong.append(Complaint(found, "the option here or in the name", None, path))
             try:
-                known.schemes[name].options[option].read(value)
+                one.read(value)
             except ValueError as error:
-                close = nearest(text, known.schemes[name].options[option].choices)
+                close = nearest(text, one.choices)
                 wrong.append(Complaint(describe(value), f"{error} for {option} of {name}", close, path))
                 continue
-            system = replace(parsed[name].system, options={**given, option: _text(known, name, option, value)})
-            parsed[name] = replace(parsed[name], system=system)
+            chosen = replace(owner, options={**owner.options, option: _text(one, value)})
+            parsed[name] = replace(parsed[name], **{part: chosen})
     return {name: str(one) for name, one in parsed.items()}, wrong
 
 
@@ -66,16 +70,20 @@ def _choices(
             else:
                 wrong.append(Complaint(describe(value), "a choice", None, ("options", key)))
             continue
-        own = [name for name, one in parsed.items() if key in (name, one.word)]
+        own = [name for name, one in parsed.items() if key in (name, *_words(one))]
         if not own:
-            words = list(dict.fromkeys(one.word for one in parsed.values()))
+            words = list(dict.fromkeys(word for one in parsed.values() for word in _words(one)))
             expected = f"one of the schemes: {', '.join(words)}"
             wrong.append(Complaint(f"'{key}'", expected, nearest(str(key), words), ("options", key)))
         for option, choice in value.items() if own else ():
             yield ("options", key, option), str(option), choice, own
 
 
-def _text(known: KnownNames, name: str, option: str, value: Any) -> str:
+def _words(name: ParsedName) -> list[str]:
+    """The words that options may be for: the system's, and the mode's."""
+    return [name.word, *([name.mode.word] if name.mode is not None else [])]
+
+
+def _text(option: Option, value: Any) -> str:
     """A choice as names have it: a word that YAML takes for a truth is the word again."""
-    found = known.schemes[name].options[option].read(value)
-    return Option.write(found if known.schemes[name].options[option].quantity is None else value)
+    return Option.write(option.read(value) if option.quantity is None else value)

@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field
 
 from ..pagerank import DAMPING, MOST_ITERATIONS, RECORD_BYTES, TOLERANCE
 from ..ycsb import READ, UPDATE
-from .fields import Count, DurationPs, StoredBytes
+from .fields import KINDS, Count, DurationPs, StoredBytes
 from .known import complaint, context_of
 from .maps import FileMap
 
@@ -19,7 +19,7 @@ LEAST_SAMPLE = 512
 class PageRank(FileMap):
     """One client computes PageRank from the records that it reads: load the graph, then iterate."""
 
-    kind: Literal["pagerank"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
+    kind: Literal["pagerank"] = Field(description=KINDS)
     nodes: Annotated[Count, Field(ge=2)] = Field(description="how many nodes the graph has, at least 2")
     edges: Count = Field(description="how many edges the graph has")
     value_bytes: StoredBytes = Field(

@@ -25,7 +25,7 @@ from pydantic import (
 from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
-from .equipment import KEYS, NEEDED, machine_complaints, memory_complaints
+from .equipment import KEYS, NEEDED, machine_complaints, scheme_complaints
 from .failures import DrawnFailures, Failure
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
@@ -48,11 +48,13 @@ from .fields import (
     check_vary,
 )
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
+from .listed import ListedWorkload
 from .maps import FileMap
 from .network import NetworkSection
 from .perturbed import PAUSES, PAUSING, PERTURBED
 from .ranking import PageRank
-from .workloads import ListedWorkload, Ycsb
+from .transactions import Transactions
+from .workloads import Ycsb
 
 Perturbed = Annotated[str, BeforeValidator(lambda value: name_of("something to perturb", value, list(PERTURBED)))]
 MOST_NESTED = 9
@@ -244,7 +246,8 @@ class Scenario(FileMap):
         default={}, description="options of the schemes, e.g. {replicas: 2} or {clover: {replicas: 2}}"
     )
     workload: Annotated[
-        Ycsb | PageRank | ListedWorkload, Field(discriminator="kind", description="a map with the workload")
+        Ycsb | PageRank | Transactions | ListedWorkload,
+        Field(discriminator="kind", description="a map with the workload"),
     ]
     scale: Count = Field(default=1, description="how many times as many keys this stands for")
     crash: CrashSection = Field(default={}, validate_default=True, description="which crash is explored")
@@ -271,8 +274,8 @@ class Scenario(FileMap):
 
     @field_validator("schemes", mode="after")
     @classmethod
-    def _platforms_have_their_memory(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        wrong = memory_complaints(context_of(info).chosen, _platforms(info))
+    def _platforms_have_what_they_need(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        wrong = scheme_complaints(context_of(info).chosen, _platforms(info))
         if wrong:
             raise collect(wrong)
         return value

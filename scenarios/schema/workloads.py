@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -14,24 +15,33 @@ from pydantic import (
     model_validator,
 )
 
-from ...protocols.objects import OPERATIONS, SYNCS, Takes
-from ...sim.yaml_source import FieldPath
-from ..ycsb import DELETE, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
-from .fields import Count, CountOrZero, DurationPs, InstantPs, StoredBytes
+from ...protocols.objects import OPERATIONS, SYNCS, TRANSACTION, Takes
+from ..ycsb import DELETE, LATEST, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
+from .fields import KINDS, Count, CountOrZero, DurationPs, InstantPs, StoredBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
+from .writers import Writes, writer_complaints
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 MixName = Annotated[
     str, BeforeValidator(lambda value: name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES))
 ]
+Order = Literal["drawn", "alternating", "phases"]
 MOST_IN_A_BATCH = 1024
 _OWN_SHARES = ("reads", "inserts", "scans", "modifies")
 _USUAL: dict[str, object] = {
     "order": "drawn", "deletes": 0, "scan_length": LONGEST_SCAN, "steps": 2, "amount": 1,
-    "batch": 1, "past": 0, "groups": [],
+    "batch": 1, "past": 0, "own": False, "groups": [],
 }  # fmt: skip
 """The defaults of fields that a file which says nothing of them is written without."""
+
+
+def fewer_than_operations(value: int, info: ValidationInfo) -> int:
+    """A warm-up after which something is left to be measured."""
+    operations = info.data.get("operations")
+    if operations is not None and value >= operations:
+        raise complaint(str(value), f"fewer than the {operations} operations")
+    return value
 
 
 class Draws(FileMap):
@@ -120,12 +130,20 @@ class ClientGroup(Draws):
     zipf: float | None = Field(
         default=None, strict=True, ge=0, le=10, description="the exponent of its keys' popularity"
     )
+    until: Literal["others"] | None = Field(
+        default=None, description="others: its processes, which only read, begin anew until all others have done theirs"
+    )
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _known_end(cls, value: Any) -> str | None:
+        return None if value is None else name_of("until when a group goes on", value, ["others"])
 
 
 class Ycsb(Draws):
     """Closed-loop clients with one of YCSB's mixes over Zipfian keys, or with shares of any operations."""
 
-    kind: Literal["ycsb", "mix"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
+    kind: Literal["ycsb", "mix"] = Field(description=KINDS)
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
     operations: Count = Field(description="how many operations all processes perform together")
@@ -133,8 +151,10 @@ class Ycsb(Draws):
     warmup: CountOrZero = Field(
         default=0, description="how many of the operations come first and stay out of the statistics"
     )
-    order: Literal["drawn", "alternating"] = Field(
-        default="drawn", description="drawn: at random; alternating: updates and reads in a fixed turn, an update first"
+    order: Order = Field(
+        default="drawn",
+        description="drawn: at random; alternating: updates and reads in a fixed turn, an update first; "
+        "phases: all of the first operation in `shares`, then all of the next",
     )
     deletes: float = Field(
         default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
@@ -156,6 +176,9 @@ class Ycsb(Draws):
         default=None, alias="think", description="a process's mean pause before an operation, at random, e.g. '10 us'"
     )
     past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
+    own: bool = Field(
+        default=False, strict=True, description="whether each process has objects of its own, every so many-th"
+    )
     groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
 
     @model_serializer(mode="wrap")
@@ -174,7 +197,7 @@ class Ycsb(Draws):
     @field_validator("order", mode="before")
     @classmethod
     def _known_order(cls, value: Any) -> str:
-        return name_of("an order of the operations", value, ["drawn", "alternating"])
+        return name_of("an order of the operations", value, get_args(Order))
 
     @field_validator("deletes", mode="after")
     @classmethod
@@ -188,19 +211,12 @@ class Ycsb(Draws):
     @classmethod
     def _schemes_have_operations(cls, value: str, info: ValidationInfo) -> str:
         for scheme, facts in context_of(info).chosen.items():
-            able = "txn" in facts.operations if facts.model == "txn" else {UPDATE, READ} <= set(facts.operations)
-            if value == "ycsb" and not able:
+            if value == "ycsb" and facts.verbs is None:
                 operations = ", ".join(facts.operations)
                 raise complaint(f"'ycsb' for {scheme} (operations: {operations})", f"schemes with {UPDATE} and {READ}")
         return value
 
-    @field_validator("warmup", mode="after")
-    @classmethod
-    def _something_is_measured(cls, value: int, info: ValidationInfo) -> int:
-        operations = info.data.get("operations")
-        if operations is not None and value >= operations:
-            raise complaint(str(value), f"fewer than the {operations} operations")
-        return value
+    _something_is_measured = field_validator("warmup", mode="after")(fewer_than_operations)
 
     @field_validator("loaded", mode="after")
     @classmethod
@@ -214,7 +230,7 @@ class Ycsb(Draws):
     @classmethod
     def _of_different_objects(cls, value: int, info: ValidationInfo) -> int:
         keys = info.data.get("keys")
-        if "txn" in (info.data.get("shares") or {}) and keys is not None and value > keys:
+        if TRANSACTION in (info.data.get("shares") or {}) and keys is not None and value > keys:
             raise complaint(str(value), f"at most the {keys} keys: each step has an object of its own")
         return value
 
@@ -246,6 +262,10 @@ class Ycsb(Draws):
             wrong.append(Complaint("nothing", f"the mix of operations: {', '.join(MIXES)}", path=("mix",)))
         if self.mix is not None and own:
             wrong.append(Complaint(f"mix and {own[0]}", "one of them", path=(own[0],)))
+        if self.mix == "load" and not self.groups and self.keys - self.loaded_keys < self.operations:
+            there = f", {self.loaded_keys} of them loaded" if self.loaded_keys else ""
+            found = f"{self.keys} keys{there}, for {self.operations} operations"
+            wrong.append(Complaint(found, "a new key for each operation of load", path=("keys",)))
         drawn = [part.draws.drawn() for part in self.parts(1) if part.draws.shares is None]
         if self.batch > 1 and any(shares.scans or shares.modifies for shares in drawn):
             found = f"batches of {self.batch} with scans or read-modify-writes"
@@ -253,6 +273,10 @@ class Ycsb(Draws):
         if self.order == "alternating" and not all(_turns(part.draws) for part in self.parts(1)):
             found = "alternating with inserts, scans, read-modify-writes or shares of other operations"
             wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
+        if self.order == "phases" and any(part.draws.shares is None for part in self.parts(1)):
+            wrong.append(
+                Complaint("phases without shares", "kind: mix, with shares of its operations", path=("order",))
+            )
         processes = context_of(info).processes
         if self.groups and processes and sum(group.processes for group in self.groups) != processes:
             found = f"groups of {sum(group.processes for group in self.groups)} processes"
@@ -263,9 +287,47 @@ class Ycsb(Draws):
                 found = f"keys up to k{part.first + part.keys - 1}" if part.keys > 0 else "no key"
                 there = f"keys below k{self.loaded_keys}: so many are loaded"
                 wrong.append(Complaint(found, there, path=(*where, "keys")))
+            if self.own and part.keys < processes:
+                wrong.append(
+                    Complaint(f"true with {part.keys} keys", f"a key for each of {processes} processes", path=("own",))
+                )
+            if self.own and part.draws.shares is None and (part.draws.drawn().scans or part.draws.mix == LATEST):
+                wrong.append(Complaint("true with scans or the newest keys", "reads, updates, inserts", path=("own",)))
+        chosen = context_of(info).chosen
+        for number, group in enumerate(self.groups):
+            if group.until and (writing := next((name for name in chosen if self.written(chosen[name])[number]), None)):
+                found = f"until others, and updates ({writing})"
+                wrong.append(Complaint(found, "a group that only reads", path=("groups", number, "until")))
+        if self.groups and all(group.until for group in self.groups):
+            wrong.append(Complaint("until others of every group", "a group that ends", path=("groups", 0, "until")))
+        remedy = "one: groups: [{processes: 1}, {processes: 3, reads: 1.0}], or own: true"
+        if not self.own:
+            wrong += writer_complaints(chosen, lambda facts: self._writes(facts, processes), remedy)
         if wrong:
             raise collect(wrong)
         return self
+
+    def written(self, facts: SchemeFacts) -> list[bool]:
+        """Whether each part's processes update anything."""
+        takes, found = facts.takes, []
+        for part in self.parts(1):
+            if part.draws.shares is not None:
+                reading = part.draws.shares.keys() - facts.updates
+                if TRANSACTION in part.draws.shares and self.step_reads == 1:
+                    reading |= {TRANSACTION}
+                found.append(any(part.draws.shares[f] for f in part.draws.shares.keys() - reading))
+            else:
+                shares = part.draws.drawn()
+                found.append(takes or bool(shares.updates + shares.inserts + shares.modifies))
+        return found
+
+    def _writes(self, facts: SchemeFacts, processes: int) -> Iterator[Writes]:
+        """What each process writes."""
+        before = 0
+        for part, writes in zip(self.parts(processes), self.written(facts), strict=True):
+            for process in range(before, before + part.processes) if writes else ():
+                yield Writes(process, part.first, part.keys)
+            before += part.processes
 
     def parts(self, processes: int) -> list[Part]:
         """What each group draws; without groups one part with all ``processes``."""
@@ -306,6 +368,10 @@ class Part(NamedTuple):
     operations: int
     zipf: float
 
+    def number(self, drawn: int, process: int, own_of: int) -> int:
+        """The number of a key that a process has drawn; where ``own_of`` processes have their own, one of these."""
+        return self.first + drawn if not own_of else self.first + (process - self.first) % own_of + drawn * own_of
+
 
 def _says(draws: Draws) -> bool:
     """Whether it says which of YCSB's operations are drawn."""
@@ -320,112 +386,3 @@ def _looks(part: Part) -> bool:
 def _turns(draws: Draws) -> bool:
     """Whether it has updates and reads alone, which may take turns."""
     return draws.shares is None and not any(draws.drawn()._replace(updates=0.0))
-
-
-class ScheduledOperation(FileMap):
-    """One operation of a process, in this process's order, not before a time."""
-
-    process: CountOrZero = Field(description="the number of the client process, counted from 0")
-    f: str = Field(description="the operation, e.g. put")
-    object: str = Field(
-        default="",
-        validate_default=True,
-        description="the object, e.g. k17; none of a transaction and of a sync of all",
-    )
-    at_ps: InstantPs = Field(default=0, alias="at", description="when it may be invoked, e.g. '1.2 us'")
-    stamp: Count | None = Field(default=None, description="what an update writes; without it the operation's number")
-    argument: int | None = Field(
-        default=None,
-        strict=True,
-        description="a number that is added or allocated; the stamp that a cas expects, or of a set's element",
-    )
-    steps: tuple[tuple[Literal["r", "w", "append"], str], ...] | None = Field(
-        default=None, min_length=1, description="the steps of a transaction, e.g. [[r, k0], [w, k1]]"
-    )
-    batch: CountOrZero | None = Field(
-        default=None, description="a number: neighbours of a process with the same are acknowledged together"
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without an object where there is none."""
-        data: dict[str, Any] = handler(self)
-        return {key: value for key, value in data.items() if key != "object" or value}
-
-    @field_validator("object", mode="after")
-    @classmethod
-    def _is_there(cls, value: str, info: ValidationInfo) -> str:
-        if not value and info.data.get("f", "txn") not in ("txn", *SYNCS):
-            raise complaint("nothing", "the object, e.g. k17")
-        return value
-
-    @field_validator("batch", mode="after")
-    @classmethod
-    def _schemes_batch(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is not None:
-            refuse_batches(value, info)
-        return value
-
-    @field_validator("process", mode="after")
-    @classmethod
-    def _process_exists(cls, value: int, info: ValidationInfo) -> int:
-        processes = context_of(info).processes
-        if processes and value >= processes:
-            raise complaint(str(value), f"a process below {processes}: so many there are, counted from 0")
-        return value
-
-    @field_validator("f", mode="before")
-    @classmethod
-    def _operation_exists(cls, value: Any, info: ValidationInfo) -> Any:
-        for scheme, facts in context_of(info).chosen.items():
-            name_of(f"an operation of {scheme}", value, facts.operations)
-        return value
-
-
-class ListedWorkload(FileMap):
-    """An explicit list of operations: what a counterexample replays."""
-
-    kind: Literal["schedule"] = Field(description="the kind of workload: ycsb, mix, pagerank or schedule")
-    keys: Count = Field(description="how many objects there are")
-    value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: tuple[ScheduledOperation, ...] = Field(min_length=1, description="a list of operations")
-    room: Count | None = Field(
-        default=None, description="for how many updates stores make room; without it for those that are listed"
-    )
-    loaded: CountOrZero | None = Field(
-        default=None, description="how many of the objects, from k0 on, are there before time zero; without it all"
-    )
-    work_ps: DurationPs | None = Field(
-        default=None, alias="work", description="how long a server computes for each request beside, e.g. '100 us'"
-    )
-
-    @property
-    def warmup(self) -> int:
-        """A schedule has none: everything counts."""
-        return 0
-
-    @field_validator("operations", mode="after")
-    @classmethod
-    def _objects_exist(cls, value: tuple[ScheduledOperation, ...], info: ValidationInfo) -> Any:
-        keys = info.data.get("keys")
-        last = f"k{keys - 1}" if keys else "the last key"
-        wrong = []
-        seen: set[int | None] = set()
-        for i, operation in enumerate(value):
-            named: list[tuple[str, FieldPath]] = [(operation.object, ("object",))] if operation.object else []
-            named += [(name, ("steps", turn)) for turn, (_, name) in enumerate(operation.steps or ())]
-            for name, where in named:
-                number = name.removeprefix("k")
-                if not (number.isdecimal() and f"k{int(number)}" == name and (keys is None or int(number) < keys)):
-                    wrong.append(Complaint(f"'{name}'", f"an object from k0 to {last}", path=(i, *where)))
-            if operation.f == "txn" and (operation.object or not operation.steps):
-                found = f"'{operation.object}'" if operation.object else "nothing"
-                wrong.append(Complaint(found, "steps of the transaction, and no object", path=(i, "steps")))
-            elif operation.steps and operation.f != "txn":
-                wrong.append(Complaint(f"steps of {operation.f}", "steps of a txn", path=(i, "steps")))
-            if operation.stamp is not None and operation.stamp in seen:
-                wrong.append(Complaint(f"{operation.stamp} a second time", "a stamp of its own", path=(i, "stamp")))
-            seen.add(operation.stamp)
-        if wrong:
-            raise collect(wrong)
-        return value

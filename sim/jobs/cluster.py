@@ -1,28 +1,37 @@
-"""Workers of a Dask cluster, as an executor for jobs (extra ``[cluster]``)."""
+"""Where the jobs of a command run: processes of this machine, or a Dask cluster's workers (extra ``[cluster]``)."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from ..errors import InputError, Mistake
+from ..errors import InputError, Mistake, WorkersGone
+from .runner import Workers
 
 CONNECTING_S = 10
 """How long a scheduler may take to answer."""
 
 
-@dataclass(frozen=True)
-class Workers:
-    """Where jobs run: an executor, or processes of this machine (None)."""
+@contextmanager
+def workers(processes: int, address: str | None, option: str = "--dask") -> Iterator[Workers]:
+    """So many processes of this machine or, with an ``address``, the workers of the Dask scheduler there; a context.
 
-    executor: Executor | None = None
-    died: tuple[type[BaseException], ...] = (BrokenExecutor,)
-    """The errors that say that workers are gone, or the scheduler: no job's own."""
-    why: str = "workers die again and again (out of memory? then fewer at a time)"
-    """What to say of it when it does not get better."""
+    Raises InputError as ``dask_workers`` does, and WorkersGone where workers die and nobody in the context minds them.
+    """
+    if address is None:
+        yield from _guarded(Workers(processes))
+        return
+    with dask_workers(address, option) as far:
+        yield from _guarded(far)
+
+
+def _guarded(chosen: Workers) -> Iterator[Workers]:
+    try:
+        yield chosen
+    except chosen.died as error:
+        raise WorkersGone(chosen.why) from error
 
 
 @contextmanager
@@ -48,6 +57,6 @@ def dask_workers(address: str, option: str) -> Iterator[Workers]:
         raise InputError(Mistake(f"'{address}' ({why})", expected, field=option)) from None
     try:
         died = (BrokenExecutor, CancelledError, KilledWorker, ClosedClientError)
-        yield Workers(client.get_executor(), died, f"the Dask cluster at {address} is gone, or its workers die")
+        yield Workers(1, client.get_executor(), died, f"the Dask cluster at {address} is gone, or its workers die")
     finally:
         client.close()

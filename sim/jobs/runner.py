@@ -12,9 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.queues import SimpleQueue
 from types import TracebackType
@@ -73,6 +74,19 @@ class Processes(ProcessPoolExecutor):
         self.reports.close()
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Where jobs run: in so many processes of this machine, or in an executor."""
+
+    processes: int = 1
+    """What a job may use for itself as well, if there are fewer jobs."""
+    executor: Executor | None = None
+    died: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    """The errors that say that workers are gone, or the scheduler: no job's own."""
+    why: str = "workers die again and again (out of memory? then fewer at a time)"
+    """What to say of it when it does not get better."""
+
+
 class JobRunner:
     """Runs jobs; a context, at whose end its processes end.
 
@@ -81,8 +95,9 @@ class JobRunner:
     it stays open, and jobs in it report no shares.
     """
 
-    def __init__(self, workers: int = 1, executor: Executor | None = None) -> None:
-        self._workers, self._executor = workers, executor
+    def __init__(self, workers: int | Workers = 1, executor: Executor | None = None) -> None:
+        chosen = Workers(workers, executor) if isinstance(workers, int) else workers
+        self._workers, self._executor = chosen.processes, chosen.executor
         self._processes: Processes | None = None
         self._stack = ExitStack()
 

@@ -7,10 +7,12 @@ from dataclasses import asdict
 import pytest
 
 from rpsim.models.durability.places import Path
+from rpsim.models.durability.views import Content
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.sim.trace import NEVER, Stage
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.crash.outcomes import Outcomes
 
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 
@@ -177,3 +179,33 @@ def test_a_store_that_recovers_in_its_own_way_is_explored_as_a_whole(monkeypatch
     monkeypatch.setattr(kind, "recover", own)
     monkeypatch.setattr(kind, "units_of", none)
     assert Explorer(result).walk().first.keys() == expected
+
+
+class OneLine:
+    """A restart that reads one line, and gives back its first byte."""
+
+    def initial(self, key):
+        return bytes(64)
+
+    def read(self, object, source, *, decide=None):
+        return source((0, 0))[0]
+
+
+class CutShort(Exception):
+    """In the place of what an exploration raises where it has to begin anew."""
+
+
+def test_a_restart_that_was_cut_short_is_run_again():
+    """Not taken for one that looks at nothing and reads nothing, whatever memory holds."""
+    fails = [True]
+
+    def contents(key, at_ps, cut):
+        if fails:
+            raise CutShort
+        return iter((Content(bytes([7]) * 64, cut, ()), Content(bytes([8]) * 64, cut, ())))
+
+    outcomes = Outcomes("k0", OneLine(), contents, lambda key: True)
+    with pytest.raises(CutShort):
+        list(outcomes.at(0))
+    fails.clear()
+    assert [found.value for found in outcomes.at(0)] == [7, 8]

@@ -87,6 +87,15 @@ def test_where_a_later_recovery_looks_at_what_an_earlier_one_only_compared(platf
     assert Condition.COMMITTED in again
 
 
+@pytest.mark.long
+def test_where_a_drain_writes_over_what_the_recovery_before_only_compared():
+    """The drain of a queue logs its dequeues where a transaction had come in part: the bytes of that count again."""
+    work = [{"process": 0, "f": "enqueue", "object": "k0", "at": "0 ns"} for _ in range(3)]
+    vary = {"platform": ["rnvm-testbed"], "domain": ["adr"], "line_atomicity": ["whole"]}
+    made = run("queue on rnvm-r over ibta-flush-persistent", work, vary=vary, crash={"nested": 1})
+    assert agree(made) == {}
+
+
 def test_they_agree_on_something():
     """The comparison would be empty if nothing were ever violated, or everything always at once."""
     saw = agree(run("saw", [put(0, "k0"), put(1, "k0")], processes=2))

@@ -26,6 +26,7 @@ from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.histories.read import parse_history
 
+from ..answers import result_of
 from ..small import get, only_variant, put, scenario
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "two_copies.py"
@@ -116,7 +117,7 @@ def test_a_copy_less_than_acknowledged_is_lost_with_its_machine():
 def test_the_example_s_scenario_gives_what_it_expects(capsys, tmp_path):
     alone = ["--json", "--jobs", "1", "--out", str(tmp_path / "out")]
     assert main(["crash", str(EXAMPLE.with_name("two-copies.yaml")), *alone]) == 0
-    found = {one["scheme"]: one for one in json.loads(capsys.readouterr().out)["schemes"]}
+    found = {one["scheme"]: one for one in result_of(capsys.readouterr().out)["schemes"]}
     assert {name: one["verdicts"]["committed"] for name, one in found.items()} == {
         "two-copies": "holds", "two-copies-hasty": "holds", "two-copies-trusting": "violated",
     }  # fmt: skip

@@ -173,6 +173,7 @@ def test_in_order_means_in_order_whatever_the_seed(seed):
     assert (visible, _) == shown(None, seed + 100)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_without_order_writes_really_overtake_each_other(way):
     runs = [shown(way, seed) for seed in range(8)]

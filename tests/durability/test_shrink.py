@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.workload import Planned, schedule_data
 from rpsim.sim.trace import Stage
@@ -145,3 +145,39 @@ def test_the_story_begins_at_time_zero_and_ends_with_the_power_failure_and_recov
     assert [row.mark for row in told.timeline if row.mark] == ["CRASH", *["LOST"] * len(told.lost)]
     assert told.timeline[-1].side == "recovery"
     assert "had returned at" in told.explanation
+
+
+def test_what_a_hurry_finds_is_what_patience_finds(monkeypatch):
+    """The mutant's loss shows in whole lines, late in a run of many operations."""
+    patient, hurried = [], []
+    original = LeftState.find.__func__
+
+    def noted(cls, *words, since_ps=0, **more):
+        (hurried if since_ps else patient).append(since_ps)
+        return original(cls, *words, since_ps=since_ps, **more)
+
+    monkeypatch.setattr(LeftState, "find", classmethod(noted))
+    monkeypatch.setattr("rpsim.validation.crash.shrink.EARLIER_PS", 1_000)
+    work = [put(0, "k0"), *(get(process, f"k{process}", 10_000 + turn) for turn in range(8) for process in (1, 2))]
+    work += [put(1, "k1", at_ns=30_000 + turn) for turn in range(2)]
+    found = shrunk("saw-mutant-published-first", LOST, work=work, processes=3, keys=3)
+    assert hurried and all(hurried)
+    monkeypatch.setattr("rpsim.validation.crash.shrink.MANY", 1_000)
+    hurried.clear()
+    again = shrunk("saw-mutant-published-first", LOST, work=work, processes=3, keys=3)
+    assert not hurried
+    assert tell(found.case).case == tell(again.case).case
+
+
+def test_after_too_many_images_few_are_looked_at_and_those_with_whole_lines():
+    """An unflushed object of three lines may be torn in more ways than are tried, and may be old as a whole."""
+    work = [put(0, "k0"), put(0, "k0", 20_000), get(0, "k0", 40_000), put(0, "k0", 60_000)]
+    result = run("saw-mutant-flush-dropped", work, value="130 B")
+    asked = [Condition.MONOTONIC]
+    found = Explorer(result, conditions=asked, most=40).walk()
+    assert found.over == "40 images at most of an object at an instant" and not found.exhaustive
+    whole = Explorer(result, conditions=asked, torn=False).walk()
+    assert whole.exhaustive and whole.states < found.states
+    assert found.verdict(asked[0]) is not Verdict.HOLDS
+    late = Explorer(result, conditions=asked, since_ps=30_000_000, most=40).walk()
+    assert 0 < late.instants < found.instants and late.first.keys() == found.first.keys()

@@ -79,6 +79,53 @@ def test_without_times_the_events_are_counted() -> None:
     assert witness is not None and "had returned at event 3" in witness.explanation
 
 
+PORCUPINE = """\
+{:process 0, :type :invoke, :f :append, :key "a", :value "x 0 0 y"}
+{:process 1, :type :invoke, :f :get, :key "b", :value nil}
+{:process 1, :type :ok, :f :get, :key "b", :value ""}
+{:process 2, :type :invoke, :f :append, :key "a", :value "x 2 0 y"}
+{:process 0, :type :ok, :f :append, :key "a", :value "x 0 0 y"}
+{:process 2, :type :ok, :f :append, :key "a", :value "x 2 0 y"}
+{:process 1, :type :invoke, :f :get, :key "a", :value nil}
+{:process 1, :type :ok, :f :get, :key "a", :value "%s"}
+{:process 2, :type :invoke, :f :put, :key "a", :value "p"}
+{:process 2, :type :ok, :f :put, :key "a", :value "p"}
+{:process 1, :type :invoke, :f :append, :key "a", :value "q"}
+{:process 0, :type :invoke, :f :get, :key "a", :value nil}
+{:process 0, :type :ok, :f :get, :key "a", :value "%s"}
+"""
+"""As Porcupine's tests have a key-value store: no times, texts that grow, one append without a response at the end."""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "verdict"),
+    [
+        ("x 0 0 yx 2 0 y", "p", Verdict.HOLDS),
+        ("x 2 0 yx 0 0 y", "pq", Verdict.HOLDS),
+        ("x 0 0 y", "p", Verdict.VIOLATED),
+        ("x 0 0 yx 2 0 y", "x 0 0 yx 2 0 yq", Verdict.VIOLATED),
+        ("x 0 0 yx 2 0 y", "qp", Verdict.VIOLATED),
+    ],
+)
+def test_a_store_of_texts_in_the_words_of_porcupine(first: str, last: str, verdict: Verdict) -> None:
+    history = parse_history(PORCUPINE % (first, last), "c01.txt")
+    for model in (None, "kv", "kv-text"):
+        report = check_history(history, model)
+        assert report.model.name == "kv-text"
+        assert report.verdicts[Condition.LINEARIZABLE].verdict is verdict
+
+
+def test_lists_that_grow_stay_lists() -> None:
+    """``append`` with reads of lists is the model of that name; only texts are put together."""
+    rows = [
+        "{:process 0 :type :invoke :f :append :key 1 :value \"a\"}", "{:process 0 :type :ok :f :append :key 1}",
+        "{:process 0 :type :invoke :f :read :key 1}", "{:process 0 :type :ok :f :read :key 1 :value %s}",
+    ]  # fmt: skip
+    for value, model in (('["a"]', "append"), ('"a"', "kv-text")):
+        report = check_history(parse_history("\n".join(rows) % value, "h"))
+        assert report.model.name == model and report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
+
+
 def as_edn(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f":{name} {word(name, item)}" for name, item in value.items()) + "}"

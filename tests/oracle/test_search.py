@@ -50,6 +50,37 @@ def test_the_search_and_brute_force_agree(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_order_that_is_found_in_depth_is_legal_and_none_is_found_where_there_is_none(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with no steps before the search in depth, which on its own says nothing of violations."""
+    monkeypatch.setattr(search_module, "HARD", -1)
+    rng = random.Random(51)
+    seen: Counter[bool] = Counter()
+    for turn in range(300):
+        spans = random_spans(MODELS[name], rng.randrange, 6, deadlines=turn % 2 == 1)
+        answer = search(MODELS[name], spans)
+        expected = has_an_order(MODELS[name], spans)
+        assert answer.verdict is (Verdict.HOLDS if expected else Verdict.VIOLATED)
+        assert not expected or is_legal(MODELS[name], spans, answer.order)
+        seen[expected] += 1
+    assert seen[True] > 100 and seen[False] > 5
+
+
+@pytest.mark.long
+def test_many_writers_of_a_text_are_decided_in_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty appends, many of them at once, then a read that says their order."""
+    calls = [Call("append", f"{n} ", None) for n in range(40)]
+    spans = [Interval(n, call, 2 * n, 2 * n + 23) for n, call in enumerate(calls)]
+    read = Interval(99, Call("get", None, "".join(str(call.argument) for call in calls)), 20_000, 20_001)
+    answer = search(MODELS["kv-text"], [*spans, read], 300_000)
+    assert answer.verdict is Verdict.HOLDS and answer.order == (*range(40), 99)
+    monkeypatch.setattr(search_module, "DEEP", 0)
+    assert search(MODELS["kv-text"], [*spans, read], 100_000).verdict is Verdict.UNDECIDED
+
+
+@pytest.mark.long
 def test_thousands_more_and_the_first_operation_at_fault() -> None:
     rng = random.Random(5)
     seen: Counter[tuple[str, bool]] = Counter()

@@ -11,6 +11,7 @@ from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.validation.histories.check import Report, check_history
 from rpsim.validation.histories.read import parse_history
 from rpsim.validation.oracle.models.simple import MODELS, Call
+from rpsim.validation.oracle.search import general
 from rpsim.validation.oracle.search.general import Budget, Interval, Search, search
 from rpsim.validation.speed.oracle import hard_cas_history
 
@@ -42,7 +43,8 @@ def test_an_easy_violation_is_found_beside_a_hard_object() -> None:
 
 
 @pytest.mark.long
-def test_without_it_the_answer_is_undecided_and_says_how_far_it_came() -> None:
+def test_without_it_the_answer_is_undecided_and_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(general, "DEEP", 0)  # in depth an order is found
     one = judged(history(14, wrong=False), budget=50_000).verdicts[Condition.LINEARIZABLE]
     assert one.verdict is Verdict.UNDECIDED
     assert (

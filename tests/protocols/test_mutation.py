@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 import sys
 from collections import Counter
@@ -44,6 +43,8 @@ from rpsim.validation.mutation.trying import Load, of_nobody, of_power
 from rpsim.validation.mutation.work import Work
 from rpsim.validation.oracle import assert_implications
 from rpsim.validation.testing.checks import scenario_of
+
+from ..answers import result_of
 
 PRINTED = Path(__file__).parents[2] / "docs" / "examples" / "mutate-efactory.txt"
 
@@ -155,6 +156,7 @@ def test_the_statements_that_a_run_executes_are_noted():
     (index,) = (module for module in modules_of(Saw) if module.__name__.endswith("index"))
     new_key = next(c.line for c in changes(inspect.getsource(index)) if "thread.store(entry, Entry.pack" in c.text)
     assert new_key - 1 in reached[index.__name__] and new_key not in reached[index.__name__]  # keys are loaded
+    assert 1 - new_key in reached[index.__name__]  # the condition before it is false
 
 
 @pytest.fixture
@@ -194,6 +196,7 @@ def test_processes_share_the_work():
     assert without_time[0] == without_time[1] and len(alone) == 2
 
 
+@pytest.mark.long
 def test_what_a_scheme_breaks_by_itself_finds_no_fault(use):
     def breaks(scheme, kept):
         nothing(scheme, kept)
@@ -246,7 +249,7 @@ def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatc
     monkeypatch.setattr("rpsim.protocols.registry.schemes", lambda: some)
     monkeypatch.setattr("rpsim.protocols.primitives.known_primitives", dict)
     main(["mutate", "--quick", "--jobs", "1", "--json", "--out", str(tmp_path)])
-    answer = json.loads(capsys.readouterr().out)
+    answer = result_of(capsys.readouterr().out)
     assert answer["schemes"] == list(some) and answer["killed"] == 0 and answer["kill_rate"] == 0
     for table in ("kinds", "by_scheme"):
         assert sum(row["faults"] for row in answer[table].values()) == answer["faults"] == len(answer["fates"])
@@ -452,7 +455,7 @@ def test_a_reason_that_is_not_needed_any_more_is_told(use, monkeypatch, capsys, 
     (change, *_) = (change for _, _, change in seeded(Saw, shared=False))
     monkeypatch.setattr(score_module, "reasons", lambda: {f"saw {change.name}": "It is not seen."})
     assert main(["mutate", "saw", "--jobs", "1", "--json", "--out", str(tmp_path)]) == 0
-    assert json.loads(capsys.readouterr().out)["stale_reasons"] == [change.name]
+    assert result_of(capsys.readouterr().out)["stale_reasons"] == [change.name]
     main(["mutate", "saw", "--jobs", "1", "--out", str(tmp_path)])
     assert "take it out of reasons.yaml" in capsys.readouterr().out
 

@@ -9,9 +9,12 @@ import pytest
 from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.registry import scheme
 from rpsim.protocols.scheme import Scheme
-from rpsim.validation.mutation.fates import faults
-from rpsim.validation.mutation.mutants import planted
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.validation.mutation import fates
+from rpsim.validation.mutation.fates import Try, faults
+from rpsim.validation.mutation.mutants import planted, seeded, watched
 from rpsim.validation.mutation.shown import Shown, ways
+from rpsim.validation.mutation.trials import Trial, trials
 from rpsim.validation.mutation.trying import (
     AFTER_POWER,
     AFTER_SERVER,
@@ -27,6 +30,7 @@ from rpsim.validation.mutation.trying import (
     process_of,
     tried_on,
 )  # fmt: skip
+from rpsim.validation.testing.checks import scenario_of
 
 
 def mirrored(name):
@@ -82,8 +86,61 @@ def test_faults_of_a_log_are_found_where_calls_wait_in_it(fault, where):
         assert ask(mutant, everything).broken
 
 
+WAITING = {
+    "believe DurableServer.execute: if not call.left": "three batches, optane-adr, ddio off",
+    "drop DurableServer.execute: yield from end.ring.clear(thread, call.sequence, "
+    "self.scheme.option('removal') == 'durable')": "six that wait, optane-adr, ddio off",
+    "drop DurableClient.write: yield from session.room()": "six that wait, optane-adr, ddio off",
+}
+"""Faults of a call's end: its entry goes with its first request, or never; its slot is used before."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("fault", "where"), WAITING.items())
+def test_faults_of_a_calls_end_are_found_where_slots_are_used_again(fault, where):
+    (trial,) = [each for each in trials() if each.name == where]
+    durable = scheme("wflush-rpc")
+    ((module, change),) = [row for row in faults("wflush-rpc").values() if row[1].name == fault]
+    with planted(durable, module, change) as mutant:
+        assert trial.ask(mutant, trial.all_ways).broken
+
+
+def test_a_trial_that_is_broken_off_leaves_dear_ones_to_be_tried(monkeypatch):
+    """Explorations take as long as there is something to lose; what a log's recovery loses is found behind them."""
+    asked = []
+
+    def slow(scheme, kept):
+        asked.append("slow")
+        raise fates._TooLong
+
+    def ask(name):
+        return lambda scheme, kept: asked.append(name) or Shown(frozenset())
+
+    tried = [("a", slow, False), ("b", ask("cheap"), False), ("c", ask("dear"), True), ("d", ask("dear"), True)]
+    known = tuple(Trial(name, each, frozenset({"durable"}), "place", dear) for name, each, dear in tried)
+    monkeypatch.setattr(fates, "trials", lambda: known)
+    monkeypatch.setattr(fates, "SECONDS", 0.0)
+    monkeypatch.setattr(fates, "_run", lambda mutant: None)
+    tries = [Try(Saw.name, trial.name, trial.all_ways) for trial in known]
+    assert not fates.judged(Saw, tries, fates.FateVerdict())
+    assert asked == ["slow", "dear", "dear"]
+
+
 def test_batches_and_work_are_for_schemes_that_have_them():
     asked = Load("update-only", 4, 1, "16 B", batch=2), Load("update-only", 4, 1, "16 B", work="5 us")
     fit = {name: [load.fits(scheme(name)) for load in asked] for name in ("wflush-rpc", "rpc", "client-active")}
     assert fit["wflush-rpc"] == [True, True] and fit["rpc"] == [False, True] and not fit["client-active"][0]
     assert of_successors(asked[0], AFTER_SERVER)(Saw, ()) == Shown(frozenset(), exhaustive=False)
+
+
+def test_a_condition_that_is_false_in_no_run_is_believed_in_vain():
+    """The run would be the same: nothing can come of it there. What only counts is no step."""
+    durable = scheme("wflush-rpc")
+    with watched(durable) as (same, reached):
+        run = scenario_of(same, workload={"mix": "a", "operations": 4, "keys": 1}, clients=1)
+        run_variant(run, run.variants()[0])
+    tried = {c.name: c.noted in reached[module.__name__] for module, _, c in seeded(durable, shared=False)}
+    assert tried["believe DurableServer.poll: if found % 2"]
+    assert not tried["believe DurableServer.execute: if self.scheme.option('work') == 'done'"]
+    assert not tried["believe DurableServer.execute: if not call.left"]  # each call has one request here
+    assert not any("self.count(" in name for name in tried)

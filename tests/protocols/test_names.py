@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 from typing import ClassVar
 
@@ -19,6 +18,8 @@ from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
+
+from ..answers import result_of
 
 OPTIONS = {
     "replicas": Option(1, at_least=1, at_most=8, source="section 5.4"),
@@ -51,7 +52,7 @@ def made(monkeypatch):
         class Server(saw.role_types["server"]):
             pass
 
-    class Bst(saw, name="bst"):
+    class Bst(saw, name="toy-tree"):
         title = "a tree"
         on = Space
 
@@ -60,7 +61,7 @@ def made(monkeypatch):
         claims: ClassVar = {"durable": "adr"}
         options: ClassVar = {"batch": Option(1, at_least=1, source="section 4")}
 
-    return {"toy": Toy, "bst": Bst, "cached": Cached}
+    return {"toy": Toy, "toy-tree": Bst, "cached": Cached}
 
 
 def refused(name):
@@ -116,8 +117,8 @@ def test_options_have_values_and_defaults(made):
 
 
 def test_a_mode_brings_its_claims_and_its_own_options(made):
-    kind = scheme("bst on cached[batch=8]")
-    assert (kind.name, kind.title) == ("bst on cached[batch=8]", "a tree, on cached nodes")
+    kind = scheme("toy-tree on cached[batch=8]")
+    assert (kind.name, kind.title) == ("toy-tree on cached[batch=8]", "a tree, on cached nodes")
     assert kind.mode.option("batch") == 8 and made["cached"].option("batch") == 1
     assert kind.claims["durable"] == "adr"
 
@@ -133,8 +134,12 @@ def test_a_mode_brings_its_claims_and_its_own_options(made):
         ("toy[share=nan]", "expected a number of at least 0 and at most 1", ""),
         ("toy over no-flus", "'no-flus' at character 10 of 'toy over no-flus'", "no-flush"),
         ("tox over no-flush", "'tox' at character 1 of 'tox over no-flush', expected a scheme", "toy"),
-        ("bst", "expected 'bst on' and a mode", ""),
-        ("bst on cache", "'cache' at character 8 of 'bst on cache', expected a mode of bst: cached", "cached"),
+        ("toy-tree", "expected 'toy-tree on' and a mode", ""),
+        (
+            "toy-tree on cache",
+            "'cache' at character 13 of 'toy-tree on cache', expected a mode of toy-tree: cached",
+            "cached",
+        ),
         ("toy on cached", "expected no 'on': toy goes on none", ""),
         ("line", "expected 'line over' and a primitive", ""),
         ("saw over no-flush", "expected no 'over': saw goes over none", ""),
@@ -224,7 +229,15 @@ def test_crash_takes_a_shape_over_a_primitive(tmp_path, capsys):
         "quickstart", schemes=["line over read-after-write"], platform="optane-eadr", ddio="on", **less
     )
     assert answer.verdicts["line over read-after-write"]["no_lost_ack"] == "holds"
-    few = ["--schemes", "word over no-flush,line over wflush", "--platforms", "optane-eadr", "--faults", "no fault"]
+    few = ["schemes", "word over no-flush,line over wflush", "--platforms", "optane-eadr", "--faults", "no fault"]
     main(["matrix", *few, "--quick", "--out", str(tmp_path), "--json", "--jobs", "1"])
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    rows = result_of(capsys.readouterr().out)["rows"]
     assert {row["subject"] for row in rows} == {"word over no-flush", "line over wflush"}
+
+
+def test_a_share_is_a_percentage_and_none_above_all():
+    share = Option("10%", quantity="share", source="assumption: a tenth")
+    assert share.read("2.5%") == "2.5%" and share.usual == "10%"
+    for wrong in ("101%", "1.1", "-1%", "nan%", "a tenth"):
+        with pytest.raises(ValueError, match="a share from 0% to 100%"):
+            share.read(wrong)

@@ -160,6 +160,23 @@ def test_memory_that_a_platform_lacks_is_refused(device, told):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("platform", "needed", "told"),
+    [
+        ("optane-adr", "libcuckoo", "optane-adr, which states no costs of software"),
+        ("any-pmr", "libcuckou", "did you mean 'libcuckoo'?"),
+    ],
+)
+def test_software_whose_cost_a_platform_does_not_state_is_refused(platform, needed, told):
+    class Data(Words.Data, software=(needed,)):
+        pass
+
+    with known(Words, Data=Data) as kind, pytest.raises(InputError) as caught:
+        crash_report(kind, platform)
+    assert f"found words-test, whose data needs the cost of the software '{needed}'" in str(caught.value)
+    assert str(caught.value).endswith(told)
+
+
 # who failed, and who recovers ---------------------------------------------------------------------------------------
 
 

@@ -98,3 +98,15 @@ def test_a_connection_that_broke_flushes_whatever_is_posted_next():
         finish(desk.system, client.write(region.address, region.key, b"right key"))
     device, offset = desk.node.memory.locate(region.address)
     assert device.space.peek(offset, 64) == bytes(64)
+
+
+def test_who_waits_for_a_process_that_dies_before_it_listens_has_its_successor():
+    desk = Desk()
+    (thread,) = (node.thread(0, "waiting") for node in desk.system.nodes["client"])
+    waiting = desk.system.clock.start(desk.server.until_listening(thread))
+    desk.system.clock.run_until(desk.system.clock.until(1_000_000))
+    assert waiting.is_alive
+    successor = Listener(desk.node, {})
+    successor.listen()
+    desk.system.clock.run_until(waiting)
+    assert not desk.node.awaited_by

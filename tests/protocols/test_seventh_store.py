@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from rpsim.app.pages.schemes import contents, page
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.validation.mutation.mutants import planted, seeded
+
+from ..answers import result_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -39,8 +40,8 @@ def test_its_row_appears_everywhere(seventh, capsys, tmp_path):
     assert "\nread-back " in printed(capsys, "list", "schemes")
     few = ["--set", "vary.platform=[optane-adr]", "--set", "vary.ddio=[off]", "--jobs", "1", "--no-report"]
     scenario = [str(EXAMPLES / "read-back.yaml"), *few, "--json", "--out", str(tmp_path)]
-    (ran,) = json.loads(printed(capsys, "run", *scenario))["schemes"]
-    (crashed,) = json.loads(printed(capsys, "crash", *scenario))["schemes"]
+    (ran,) = result_of(printed(capsys, "run", *scenario))["schemes"]
+    (crashed,) = result_of(printed(capsys, "crash", *scenario))["schemes"]
     assert (ran["scheme"], ran["operations"], crashed["verdicts"]["no_lost_ack"]) == ("read-back", 24, "holds")
     where = [
         "--platforms",
@@ -53,7 +54,7 @@ def test_its_row_appears_everywhere(seventh, capsys, tmp_path):
         "--out",
         str(tmp_path),
     ]
-    (row,) = json.loads(printed(capsys, "matrix", "--schemes", "read-back", *where, "--json"))["rows"]
+    (row,) = result_of(printed(capsys, "matrix", "schemes", "read-back", *where, "--json"))["rows"]
     assert (row["subject"], row["platform"], row["claimed"]) == ("read-back", "optane-adr, ddio on", {})
     assert row["found"] == {"committed": "holds", "linearizable": "holds", "no_lost_ack": "holds"}
 

@@ -28,14 +28,14 @@ GUARDED = [(curve, x) for curve in CURVES for x in CHEAPER.get(curve.id, curve.q
 """Points that run here: the quick ones of each curve, or its last."""
 
 LESS = {
-    (cores, "TOTAL_BYTES"): 4, (cores, "TOTAL_OF_DIMM_BYTES"): 4, (inbound, "BYTES"): 2, (inbound, "MOST_WRITES"): 2,
-    (raw_paths, "SSD_ROUNDS"): 4, (rings, "WARM_ROUNDS"): 2, (rings, "ROUNDS"): 2, (tails, "OPERATIONS"): 3,
+    (cores, "TOTAL_BYTES"): 4, (cores, "TOTAL_OF_DIMM_BYTES"): 4, (inbound, "BYTES"): 4, (inbound, "MOST_WRITES"): 4,
+    (raw_paths, "SSD_ROUNDS"): 4, (rings, "WARM_ROUNDS"): 2, (rings, "ROUNDS"): 2, (tails, "OPERATIONS"): 4,
     (tails, "TRAFFIC_BYTES"): 2,
 }  # fmt: skip
 """How many times less than the board's experiments those that run here do: enough for a factor of two."""
 SETTLES_LATE = {"dram-under-reads"}
 """Curves whose experiment is not made smaller: buffers that are still filling would be the result."""
-LESS_VERBS = 4
+LESS_VERBS = 6
 LESS_SCALED_VERBS = 2
 """Those on a scaled SRAM: with fewer its caches are not warm."""
 

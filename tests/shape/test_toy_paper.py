@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -25,6 +24,8 @@ from rpsim.validation.published.papers.measures import MEASURES
 from rpsim.validation.published.papers.paper import read_paper
 from rpsim.validation.published.papers.runs import SchemeRun, needed, perform
 from rpsim.validation.published.scoreboard import COUNTED, UNGRADED, ClaimStatus, summarise
+
+from ..answers import result_of
 
 FILE = Path(__file__).parent / "toy.yaml"
 PLATFORM = Path(__file__).parent / "toy-platform.yaml"
@@ -107,7 +108,7 @@ def test_the_command_ends_with_1_when_the_record_is_another(tmp_path, monkeypatc
     text = FILE.read_text(encoding="utf-8").replace("[T-missed, T-contradicted]", "[T-contradicted, T-slope]")
     (folder / "toy.yaml").write_text(text, encoding="utf-8")
     assert main([*words, "--json"]) == 1
-    answer = json.loads(capsys.readouterr().out)
+    answer = result_of(capsys.readouterr().out)
     assert answer["changed"] == ["T-slope", "T-missed"] and not answer["as_recorded"]
     assert [row["id"] for row in answer["not_compared"]] == [one.id for one in PAPER.claims if one.expression is None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ from rpsim.app.main import main
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
 from rpsim.sim.errors import InputError
+
+from ..answers import result_of
 
 
 def draft(*failures, clients=1, scheme="saw", **workload):
@@ -114,10 +115,10 @@ def test_run_prints_it_and_crash_explores_what_crash_fault_says(tmp_path, capsys
     )
     few = ["--out", str(tmp_path), "--json", "--jobs", "1", "--no-report"]
     assert main(["run", str(file), *few]) == 0
-    (entry,) = json.loads(capsys.readouterr().out)["schemes"]
+    (entry,) = result_of(capsys.readouterr().out)["schemes"]
     assert entry["failures"][0]["fault"] == "server[0] process" and len(entry["intervals"]) == 20
     assert main(["crash", str(file), *few]) == 0
-    (entry,) = json.loads(capsys.readouterr().out)["schemes"]
+    (entry,) = result_of(capsys.readouterr().out)["schemes"]
     assert entry["fault"] == "server[0] power" and "failures" not in entry
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from typing import Any
 
@@ -19,6 +18,8 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.parts import MeanWay
 from rpsim.scenarios.run.results import Hop
 from rpsim.sim.clock import Clock
+
+from ..answers import result_of
 
 Code = Generator[Any, Any, Any]
 
@@ -222,5 +223,5 @@ def test_the_command_line_has_the_fields(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = [f"--set=workload.{field}" for field in ("operations=20", "keys=4", "warmup=0")]
     assert main(["run", "quickstart", "--json", "--no-report", "--jobs=1", *settings]) == 0
-    scheme = json.loads(capsys.readouterr().out)["schemes"][0]
+    scheme = result_of(capsys.readouterr().out)["schemes"][0]
     assert {"round_trips", "parts_ns", "counts", "machine_counts", "gauges", "traffic"} <= scheme.keys()

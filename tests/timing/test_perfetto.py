@@ -15,6 +15,8 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.perfetto import trace_events
 from rpsim.sim.trace import Stage
 
+from ..answers import result_of
+
 
 def scenario(ddio: str = "on", operations: int = 24, **crash: Any):
     return Draft.new(
@@ -117,7 +119,7 @@ def test_the_commands_write_traces(tmp_path, capsys) -> None:
     small = ["--set", "workload.operations=12", "--set", "workload.keys=3", "--set", "schemes=[client-active]",
              "--set", "vary={platform: [optane-adr], ddio: ['on']}", "--no-report", "--out", str(tmp_path)]  # fmt: skip
     assert main(["run", "quickstart", *small, "--trace", "5", "--json"]) == 0
-    folder = json.loads(capsys.readouterr().out)["results"]
+    folder = result_of(capsys.readouterr().out)["results"]
     drawn = json.loads((tmp_path / folder / "trace.json").read_text())
     valid(drawn["traceEvents"])
     main(["crash", "quickstart", *small, "--set", "expect={}", "--trace", "0", "--json"])
@@ -128,7 +130,7 @@ def test_the_commands_write_traces(tmp_path, capsys) -> None:
     names = [event["name"] for event in drawn["traceEvents"]]
     assert any(name.startswith("CRASH") for name in names) and any(name.startswith("LOST") for name in names)
     again = tmp_path / "again.json"
-    assert main(["replay", str(folder / "case-3.json"), "--trace", str(again), "--json"]) == 0
+    assert main(["replay", str(folder / "case-3.json"), "--perfetto", str(again), "--json"]) == 0
     assert json.loads(again.read_text()) == drawn
     capsys.readouterr()
     assert main(["replay", str(folder / "case-3.json"), "--trace", str(tmp_path / "no" / "where.json")]) == 2

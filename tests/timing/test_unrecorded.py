@@ -7,8 +7,14 @@ import pytest
 from rpsim.protocols.registry import schemes
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.validation.matrix.testbeds import fits
 
-STORES = sorted(name for name in schemes() if " over " not in name)
+STORES = sorted(
+    name
+    for name, kind in schemes().items()
+    if fits(kind, "optane-adr") and any("pm" in role.memory for role in kind.role_types.values())
+)
+"""Without those that write to a drive, whose record its files are read from, or to DRAM alone, where nothing lasts."""
 
 
 def both(scheme, **vary):

@@ -65,6 +65,12 @@ def test_any_share_of_reads():
     assert shares(planned)["get"] == pytest.approx(0.7, abs=0.02)
 
 
+def test_operations_in_phases_come_one_kind_after_the_other():
+    _, (operations,) = planned_of(clients=1, shares={"put": 0.25, "get": 0.75}, order="phases", operations=40)
+    assert [one.f for one in operations] == ["put"] * 10 + ["get"] * 30
+    assert "expected kind: mix, with shares of its operations" in refused(mix="a", order="phases")
+
+
 @pytest.mark.parametrize("mix", ["a", "b", "update-only"])
 def test_a_share_draws_what_the_mix_of_that_share_draws(mix):
     share = {"a": 0.5, "b": 0.95, "update-only": 0.0}[mix]

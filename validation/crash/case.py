@@ -59,6 +59,8 @@ class Evidence(ABC, Generic[V]):
 
     pauses_move: ClassVar[bool]
     """Whether pauses of cores may be moved or left out (those behind the instant are); else all stay as they were."""
+    may_hurry: ClassVar[bool] = False
+    """Whether it takes less to look for it at late instants alone."""
     result: RunResult
     """The run that is told."""
     violation: V
@@ -70,8 +72,14 @@ class Evidence(ABC, Generic[V]):
 
     @classmethod
     @abstractmethod
-    def find(cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False) -> Self | None:
-        """Run a scenario; the earliest evidence of the violation, if ``telling`` the one that tells most."""
+    def find(
+        cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False, since_ps: int = 0
+    ) -> Self | None:
+        """Run a scenario; the earliest evidence of the violation, if ``telling`` the one that tells most.
+
+        A kind that ``may_hurry`` looks at instants from ``since_ps`` on, if that is not 0, and then at the likeliest
+        images alone.
+        """
 
     @classmethod
     @abstractmethod
@@ -124,10 +132,16 @@ def performed(scenario: Scenario, history: History) -> list[Operation]:
 
 
 def find(
-    kind: type[Evidence[Any]], scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False
+    kind: type[Evidence[Any]],
+    scenario: Scenario,
+    variant: Variant,
+    sought: Sought,
+    *,
+    telling: bool = False,
+    since_ps: int = 0,
 ) -> Case | None:
     """The case that a scenario is if its run shows the violation; ``kind`` is that of its fault."""
-    evidence = kind.find(scenario, variant, sought, telling=telling)
+    evidence = kind.find(scenario, variant, sought, telling=telling, since_ps=since_ps)
     return None if evidence is None else Case(scenario, variant, evidence)
 
 

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from typing_extensions import override
 
 from ...models.durability.views import Content, Cut, LineKey, TornLine
+from ...protocols.guarantees import Condition
+from ...protocols.objects import TRANSACTIONAL
 from ...scenarios.build import Draft
 from ...scenarios.history import Operation, Value
 from ...scenarios.run.experiment import run_variant
@@ -27,6 +29,9 @@ from .explorer import IMAGES_PER_STATE, Explorer, Violation
 from .findings import LineFate, TimelineRow
 from .outcomes import Outcome
 from .subjects import by_object, concerned, events, follow, follower
+
+IMAGES_PER_TRIAL = 512
+"""After how many images of the object a smaller run is taken not to show the violation at an instant."""
 
 _Item = TypeVar("_Item", Content, Content | TornLine)
 
@@ -45,6 +50,7 @@ class LeftState(Evidence[Violation]):
     explorer: Explorer
     violation: Violation
     pauses_move: ClassVar[bool] = True
+    may_hurry: ClassVar[bool] = True
 
     @property
     @override
@@ -53,9 +59,16 @@ class LeftState(Evidence[Violation]):
 
     @classmethod
     @override
-    def find(cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False) -> Self | None:
+    def find(
+        cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False, since_ps: int = 0
+    ) -> Self | None:
         result, (condition, name, acknowledged) = run_variant(scenario, variant), sought
-        explorer = Explorer(result, timed=scenario.crash.view == "timed", conditions=[condition], only=[name])
+        timed = scenario.crash.view == "timed"
+        torn = not since_ps or condition is Condition.COMMITTED  # the others are broken by whole lines as well
+        most = IMAGES_PER_TRIAL
+        explorer = Explorer(
+            result, timed=timed, conditions=[condition], only=[name], since_ps=since_ps, torn=torn, most=most
+        )
         found = explorer.walk(until=lambda now: now.loses(condition, acknowledged=acknowledged)).first
         violation = found.get(condition)
         if violation is None or violation.acknowledged < acknowledged:
@@ -74,6 +87,8 @@ class LeftState(Evidence[Violation]):
             calm = _calm(fewer)  # most violations do not need what happens to packets at random; then little is left
             yield from ((each, chosen) for each in (calm, fewer) if each is not None for chosen in few)
             yield fewer, before
+            if len(before) < len(result.history.operations) and result.history.model in TRANSACTIONAL:
+                yield fewer, list(result.history.operations)  # later transactions tie objects together
 
     @override
     def fates(self, case: Case) -> list[LineFate]:

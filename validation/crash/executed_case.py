@@ -60,7 +60,9 @@ class ExecutedFault(Evidence[Breach]):
 
     @classmethod
     @override
-    def find(cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False) -> Self | None:
+    def find(
+        cls, scenario: Scenario, variant: Variant, sought: Sought, *, telling: bool = False, since_ps: int = 0
+    ) -> Self | None:
         """Execute the fault at one instant after the other until the condition breaks at the object of that name.
 
         If ``telling``, and no memory comes back, the first that cuts a message in the middle, if there is one: it tells

@@ -30,6 +30,8 @@ from .sidebyside import in_advance, walk
 from .slider import slider_data
 from .subjects import one_writer
 
+RUN_SHARE = 0.2
+"""How much of the progress of a run that is explored the run itself is: a guess for the bar, nothing else."""
 EXPLORING = 0.8
 """How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 LARGE = 5_000

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -25,7 +26,7 @@ from .nested import OutcomesAgain, Recoveries
 from .opaque import WholeTree
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
-from .subjects import Follower, Subject, by_object, concerned, follow, follower, judgeable, subjects
+from .subjects import Follower, Subject, by_object, concerned, follow, follower, judgeable, run_on, subjects
 from .subjects import events as events_of
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
@@ -33,6 +34,8 @@ ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 
 IMAGES_PER_STATE = 4096
 """After how many images an object's state at one instant is given up as not exhausted."""
+WHEN_IN_VAIN = 32
+"""After how many, once one was given up: nothing holds any more, and what is broken shows in few images or in none."""
 
 _OVER = (
     "all instants of the schedule and all images of the lines that recovery and reads look at; "
@@ -140,7 +143,8 @@ class _Object:
 class Explorer:
     """Explores one run; ``only`` limits it to some objects, ``conditions`` to what is asked for.
 
-    ``whole`` has recovery run as one opaque whole, as it is for schemes that recover in their own way.
+    ``whole`` has recovery run as one opaque whole, as it is for schemes that recover in their own way. Whoever has to
+    find a violation soon leaves out instants before ``since_ps``, torn lines, and images beyond so many (``most``).
     """
 
     def __init__(
@@ -151,14 +155,20 @@ class Explorer:
         conditions: Iterable[Condition] = ASKED,
         only: Iterable[Hashable] | None = None,
         whole: bool = False,
+        since_ps: int = 0,
+        torn: bool = True,
+        most: int = IMAGES_PER_STATE,
     ) -> None:
         self.result = result
+        self._since_ps = since_ps
+        self._torn = torn
+        run_on(result, judgeable(result, conditions))
         self.restart = Restart(result)
         with seldom_collecting():
             self.views = self.restart.views()
         self._timed = timed
         self._conditions = judgeable(result, conditions)
-        self._most = IMAGES_PER_STATE * (1 + result.fault.again)
+        self._most = most * (1 + result.fault.again)
         whole = whole or self.restart.opaque
         found = subjects(result, self._conditions, only)
         self._by_object = by_object(found)
@@ -222,6 +232,8 @@ class Explorer:
             return contents, families if families is not None else contents
         if self._timed:
             return self._timed_contents, self._timed_contents
+        if not self._torn:
+            return partial(_whole_lines, self.views.contents), partial(_whole_lines, self.views.families)
         return self.views.contents, self.views.families
 
     def _timed_contents(self, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
@@ -279,7 +291,7 @@ class Explorer:
             for line in lines:
                 moved.update(watchers.get(line, ()))
             dirty |= moved
-            if turn not in looked_at:
+            if turn not in looked_at or at_ps < self._since_ps:
                 continue
             found.instants += 1
             for name in sorted(dirty, key=str) if len(dirty) > 1 else dirty:
@@ -323,11 +335,35 @@ class Explorer:
         if one.version != one.register.version:
             one.values.clear()
             one.version = one.register.version
-        values, judge, violating = one.values, one.register.judge, found.violating_states
         own = one.subject.conditions
         open_ = self._open[one.acknowledged] & own
         violated: set[Condition] = set()
-        for turn, outcome in enumerate(one.found if one.complete else one.images()):
+        images = one.found if one.complete else one.images()
+        if not self._judge_images(one, at_ps, found, islice(images, self._most + 1), open_, violated):
+            return self._watch(name, one)
+        if found.exhaustive:
+            found.exhaustive, found.over = False, f"{self._most} images at most of an object at an instant"
+        self._most = min(self._most, WHEN_IN_VAIN)
+        contents, families = self._view(None, None)
+        whole = self.outcomes(one.subject, partial(_whole_lines, contents), partial(_whole_lines, families))
+        images = islice(whole.at(at_ps), self._most)
+        self._judge_images(one, at_ps, found, images, open_, violated)
+        return self._watch(name, one)
+
+    def _judge_images(
+        self,
+        one: _Object,
+        at_ps: int,
+        found: Exploration,
+        images: Iterator[Outcome],
+        open_: Set[Condition],
+        violated: set[Condition],
+    ) -> bool:
+        """Judge images of an object at an instant, as long as they can change a verdict; whether too many were left."""
+        values, judge, violating = one.values, one.register.judge, found.violating_states
+        own = one.subject.conditions
+        turn = -1
+        for turn, outcome in enumerate(images):
             found.states += 1
             verdict = values.get(outcome.value)
             if verdict is None:
@@ -343,16 +379,27 @@ class Explorer:
                     self._open = self._still_open(found)
                 violated |= verdict
             if turn > 0 and open_ <= violated:
-                break  # this state cannot change a verdict any more
-            if turn >= self._most:
-                found.exhaustive = False
-                found.over = f"{self._most} images at most of an object at an instant"
-                break
+                return False  # this state cannot change a verdict any more
+        return turn >= self._most
+
+    def _watch(self, name: Hashable, one: _Object) -> None:
+        """Have the object looked at again when a line changes that was looked at for it."""
         looked_at = one.outcomes.looked_at
         if len(looked_at) > one.watched:
             for line in islice(looked_at, one.watched, None):
                 self._watchers[line].add(name)
             one.watched = len(looked_at)
+
+
+def _whole_lines(view: Contents | Families, key: LineKey, at_ps: int, cut: Cut) -> Iterator[Any]:
+    """What a line may hold with none of its writes torn; all that it may where there is no such."""
+    found = False
+    for item in view(key, at_ps, cut):
+        if isinstance(item, Content) and item.torn is None:
+            found = True
+            yield item
+    if not found:
+        yield from view(key, at_ps, cut)
 
 
 def _tells(condition: Condition, acknowledged: bool) -> bool:

@@ -134,8 +134,9 @@ class Outcomes:
         while True:
             try:
                 if self._root is None:
-                    self._root = _Node()
-                    self._run(self._root, _Way([], {}, {}), left)
+                    root = _Node()
+                    self._run(root, _Way([], {}, {}), left)
+                    self._root = root  # not before: a run that is cut short has shown nothing
                 yield from self._walk(self._root, left)
             except _LookedAt as found:
                 self.give_up(found.guarded)

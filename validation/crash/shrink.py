@@ -24,6 +24,10 @@ from .case import Case, Evidence, Sought, V, find, planned
 
 MOVED_AT_MOST = 4
 """Up to how many operations pauses and reads are moved about: the search tries every place."""
+MANY = 6
+"""More operations than that are left out in a hurry first: where the violation was, it is looked for."""
+EARLIER_PS = 50_000_000
+"""So much earlier it may show with fewer operations, which wait less, and be found in a hurry."""
 
 _Outage = tuple[str, int, int]
 """(core, from, for how long)"""
@@ -63,6 +67,7 @@ class _Search(Generic[V]):
         self.scenario = scenario
         self.variant = variant
         self.sought = Sought(like.condition, like.object, like.acknowledged)
+        self.hurried_ps = max(0, like.instant_ps - EARLIER_PS) if kind.may_hurry else 0
         self.outages = [outage for outage in outages if outage[1] <= like.instant_ps or not kind.pauses_move]
         self.room: int | None = None
 
@@ -70,7 +75,7 @@ class _Search(Generic[V]):
         """The violation with just these operations, pauses moved about if it takes that."""
         if not chosen:
             return None
-        found = self._try(chosen, self.outages)
+        found = self._try(chosen, self.outages, self.hurried_ps if len(chosen) > MANY else 0)
         if found is not None or not self.outages or len(chosen) > MOVED_AT_MOST or not self.kind.pauses_move:
             return found
         quiet = run_variant(self._scenario(chosen, []), self.variant, watched=True)
@@ -89,11 +94,19 @@ class _Search(Generic[V]):
         draft = Draft.of(self.scenario, f"{self.scenario.name} (shrunk)")
         return draft.with_(workload=workload, outages=listed).build()
 
-    def _try(self, chosen: list[Planned], outages: list[_Outage]) -> Case | None:
-        return find(self.kind, self._scenario(chosen, outages), self.variant, self.sought)
+    def _try(self, chosen: list[Planned], outages: list[_Outage], since_ps: int = 0) -> Case | None:
+        return find(self.kind, self._scenario(chosen, outages), self.variant, self.sought, since_ps=since_ps)
 
     def fewer_operations(self, best: Case) -> Case:
-        """Delta debugging: leave out ever smaller stretches of operations as long as the violation stays."""
+        """Leave out operations as long as the violation stays; those that only a hurry has kept as well."""
+        best = self._fewer_operations(best)
+        if self.hurried_ps and len(best.performed()) > MANY:
+            self.hurried_ps = 0
+            best = self._fewer_operations(best)
+        return best
+
+    def _fewer_operations(self, best: Case) -> Case:
+        """Delta debugging: leave out ever smaller stretches of operations."""
         chosen = _operations(best)
         size = max(1, len(chosen) // 2)
         while size >= 1:

@@ -136,8 +136,13 @@ def _recovered(state: LeftState) -> str:
     """What was found in the end."""
     value = state.violation.outcome.value
     if isinstance(value, tuple) and any(isinstance(step, tuple) for step in value):  # a transaction's reads
-        return ", ".join(shown(step[2]) if isinstance(step, tuple) else shown(step) for step in value)
+        return ", ".join(shown(step[2]) if _is_step(step) else shown(step) for step in value)
     return shown(value)
+
+
+def _is_step(value: object) -> bool:
+    """Whether it is a step of a transaction: (kind, object, value)."""
+    return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str)
 
 
 def _and_more(several: Sequence[object]) -> str:

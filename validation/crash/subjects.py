@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...protocols.failures import CLIENT
 from ...protocols.guarantees import EXPLORED, Condition
-from ...protocols.objects import REGISTERS, conditions_of
+from ...protocols.objects import REGISTERS, TRANSACTIONAL, conditions_of
 from ...protocols.registry import scheme
 from ...scenarios.calls import probe_of
 from ...scenarios.history import History, Operation, Removed
@@ -89,7 +89,7 @@ def subjects(
     if only is not None:
         wanted = names_in(only)
         names = [name for name in names if str(name) in wanted]
-    targets = components(history, names) if history.model == "txn" else list(names)
+    targets = components(history, names) if history.model in TRANSACTIONAL else list(names)
     asked = judgeable(result, conditions)
     local = asked - TOGETHER
     promised = any(o.applied_ps is not None for o in history.operations)
@@ -165,6 +165,16 @@ def events(result: RunResult, conditions: Collection[Condition]) -> Iterator[tup
         for o in result.history.operations:
             if o.outcome == "ok" and o.return_ps is not None and o.f in result.history.updates:
                 yield o.return_ps + result.loss_ps + 1, AGED, o
+
+
+def run_on(result: RunResult, conditions: Collection[Condition]) -> None:
+    """Where ``bounded_loss`` is asked for, let a run that has ended go on until its last update is old enough: servers
+    may make durable by then what nobody waits for.
+    """
+    clock = result.system.clock
+    last_ps = max((at_ps for at_ps, kind, _ in events(result, conditions) if kind == AGED), default=0)
+    if last_ps >= clock.now_ps:
+        clock.run_until(last_ps + 1)
 
 
 def one_writer(scenario: Scenario, variant: Variant) -> bool:

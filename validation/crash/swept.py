@@ -9,10 +9,7 @@ from ...scenarios.sweep.grid import SweptRun
 from ...scenarios.sweep.point import APART
 from ...sim.errors import InputError
 from ...sim.jobs.runner import report
-from .explore import explore
-
-RUN_SHARE = 0.2
-"""How much of a run's progress the simulation is: a guess for the bar, nothing else."""
+from .explore import RUN_SHARE, explore
 
 
 def explore_point(run: SweptRun) -> dict[str, Any]:

@@ -29,6 +29,8 @@ FIELDS = (
 
 _KNOWN = frozenset(FIELDS)
 
+NO_OPERATIONS = "no operations"
+"""What is found in a history in which nothing was invoked."""
 MOST_MISTAKES = 20
 FARTHEST_NS = 1 << 63
 LONGEST_NS = NEVER_PS // 4000
@@ -66,7 +68,7 @@ class Events:
     def finish(self, timed: bool = True) -> HistoryFile:
         """The history that was read. Raises InputError with all mistakes if there were any."""
         if not self.mistakes and not self.entries:
-            self.mistakes.append(Mistake("no operations", "at least one line of type invoke", self.file))
+            self.mistakes.append(Mistake(NO_OPERATIONS, "at least one line of type invoke", self.file))
         if self.mistakes:
             raise InputError(self.mistakes)
         settle(self.entries, self.crashes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocols.guarantees import Condition
+from ...protocols.objects import LOOKS
 from ...sim.errors import InputError, Mistake, nearest, unknown
 from ...sim.yaml_source import describe
 from ..oracle.known import NEVER_PS
@@ -105,8 +106,8 @@ def _steps_text(call: Call, answered: bool) -> str:
     words = []
     steps = call.result if answered and isinstance(call.result, tuple) else call.argument
     for kind, key, value in steps if isinstance(steps, tuple) else ():
-        told = f" -> {show(value)}" if kind == "r" and answered else ""
-        words.append(f"{kind} {key_text(key)}{told if kind == 'r' else f' = {show(value)}'}")
+        told = f" -> {show(value)}" if kind in LOOKS and answered else ""
+        words.append(f"{kind} {key_text(key)}{told if kind in LOOKS else f' = {show(value)}'}")
     return ", ".join(words)
 
 
@@ -127,7 +128,8 @@ def model_named(name: str | None, history: HistoryFile) -> Model:
     if name is not None:
         if name not in MODELS:
             raise InputError(unknown(name, MODELS, "one of {}, or path/to/file.py:Name", field="--model"))
-        return MODELS[name]
+        appends = name == "kv" and any(entry.f == "append" for entry in history.entries)
+        return MODELS["kv-text" if appends else name]
     used = {entry.f: entry for entry in reversed(history.entries) if entry.f not in SYNCS + FENCES}
     fitting = [model for model in MODELS.values() if used.keys() <= model.operations.keys()]
     for model in fitting:
@@ -220,7 +222,7 @@ def _result(entry: HistoryEntry, model: Model) -> Hashable:
     takes = model.operations[entry.f][1]
     if takes in (Takes.SUCCESS, Takes.TRUTH):
         return entry.result is not False  # a comparison that says nothing has succeeded
-    if takes is Takes.TXN and not entry.has_result:
+    if takes in (Takes.TXN, Takes.POSTING) and not entry.has_result:
         return freeze(entry.argument)
     return freeze(entry.result) if entry.has_result and takes is not Takes.SAME else None
 

@@ -9,8 +9,9 @@ cannot be placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from typing_extensions import override
 
@@ -21,6 +22,7 @@ from ..oracle.conditions.bounded_loss import find as find_unbounded
 from ..oracle.conditions.exactly_once import counted_once, put_in
 from ..oracle.known import NEVER_PS, RECOVERY, Flaw, ObjectHistory
 from ..oracle.models.simple import MODELS, PUTS, REMOVES, UNKNOWN, WRITES, Call, Model, State
+from ..oracle.models.structures import number_of
 from ..oracle.search import fifo, lifo
 from ..oracle.search.general import Budget, Interval, Search, SearchAnswer
 from ..oracle.search.items import ItemClash, NotForItems
@@ -301,7 +303,22 @@ def told(answer: SearchAnswer, acts: Sequence[Act], name: str, states: Sequence[
     shown = [show(state) for state in states]
     some = " or ".join(shown) if len(shown) <= 4 else f"{', '.join(shown[:4])} or {len(shown) - 4} others"
     why = f"{where} fits no order of the operations around it: until it returned, {name} can only have held {some}"
-    return Opinion(answer.verdict, answer.steps, (line,), why, answer.order)
+    return Opinion(answer.verdict, answer.steps, (line,), why + _in_sum(stuck.call, answer.states), answer.order)
+
+
+def _in_sum(call: Call, states: Sequence[State]) -> str:
+    """What the numbers that a transaction found come to, where no whole transactions leave such a sum."""
+    steps = call.result if isinstance(call.result, tuple) else ()
+    looks = [(step[1], number_of(step[2])) for step in steps if isinstance(step, tuple) and step[0] == "look"]
+    sums = sorted({sum(number_of(dict(held).get(name)) for name, _ in looks) for held in states if _held(held)})
+    found = sum(number for _, number in looks)
+    if not looks or not sums or found in sums:
+        return ""
+    return f"; their numbers come to {found}, and can only come to {' or '.join(map(str, sums[:4]))}"
+
+
+def _held(state: State) -> TypeGuard[frozenset[tuple[Hashable, Hashable]]]:
+    return isinstance(state, frozenset)
 
 
 Judge = ZoneJudge | SearchJudge

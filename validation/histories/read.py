@@ -25,6 +25,7 @@ __all__ = [
     "in_order",
     "parse_history",
     "read_history",
+    "recognised",
     "show",
 ]
 
@@ -49,13 +50,18 @@ def parse_history(text: str, file: str) -> HistoryFile:
     return FORMATS[format_of(text, file)](text, file)
 
 
-def format_of(text: str, file: str) -> str:
-    """The name of the format of a text that came out of ``file``."""
+def recognised(text: str) -> str | None:
+    """The name of the format that the content of a text shows, or None."""
     head = text[:_HEAD]
     if _EDN.match(head):
         return edn.NAME
     if re.match(r"\s*\{\s*[\"}]", head):
         return jsonlines.NAME
-    if textlog.MARK.search(head):
-        return textlog.NAME
+    return textlog.NAME if textlog.MARK.search(head) else None
+
+
+def format_of(text: str, file: str) -> str:
+    """The name of the format of a text that came out of ``file``."""
+    if (found := recognised(text)) is not None:
+        return found
     return {".edn": edn.NAME, ".log": textlog.NAME}.get(Path(file).suffix.lower(), jsonlines.NAME)

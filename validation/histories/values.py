@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from ...protocols.objects import LOOKS
 from ..oracle.models.simple import Takes
 
 
@@ -25,8 +27,10 @@ def suits(takes: Takes, value: Any, given: bool, again: bool = False, asked: Any
             return given
         case Takes.ITEM:
             return given and value is not None
-        case Takes.TXN:
-            return _transaction(value, asked) if given else asked is not None and all(m[0] != "r" for m in asked)
+        case Takes.TXN | Takes.POSTING:
+            if not given:
+                return asked is not None and all(m[0] not in LOOKS for m in asked)
+            return _transaction(value, asked, _KINDS[takes])
         case _:
             return given and _shaped(takes, value)
 
@@ -58,19 +62,25 @@ def _shaped(takes: Takes, value: Any) -> bool:
     return False
 
 
-def _transaction(value: Any, asked: Any) -> bool:
+_KINDS = {Takes.TXN: ("r", "w", "append"), Takes.POSTING: ("look", "add", "out", "in", "w")}
+"""The kinds of micro-operations. A ``w`` of null leaves the object absent; among postings there is no other."""
+
+
+def _transaction(value: Any, asked: Any, kinds: Collection[str]) -> bool:
     """Micro-operations; those of a result are the invocation's, with what was read in place of null."""
     if not isinstance(value, list):
         return False
     for micro in value:
-        if not isinstance(micro, list) or len(micro) != 3 or micro[0] not in ("r", "w", "append"):
+        if not isinstance(micro, list) or len(micro) != 3 or micro[0] not in kinds:
+            return False
+        if micro[0] == "add" and not (_two(micro[2]) and _whole(micro[2][1])):
             return False
         if isinstance(micro[1], list | dict):
             return False
     if asked is None:
         return bool(value)
-    same = [(kind, key, kind == "r" or argument) for kind, key, argument in value]
-    return same == [(kind, key, kind == "r" or argument) for kind, key, argument in asked]
+    same = [(kind, key, kind in LOOKS or argument) for kind, key, argument in value]
+    return same == [(kind, key, kind in LOOKS or argument) for kind, key, argument in asked]
 
 
 def _two(value: Any) -> bool:

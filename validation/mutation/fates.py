@@ -30,13 +30,13 @@ from .trials import trials
 from .trying import FIRST
 
 SECONDS = 10
-"""Processor seconds after which a trial is broken off, and no further one begun with this scheme."""
+"""Processor seconds after which a trial is broken off; of those that are left only the dear ones are begun then."""
 RUN_SECONDS = 2
 """Processor seconds after which the small run without any crash is broken off."""
 ALONE = "without any crash"
 _JUDGE = __name__.partition(".mutation.")[0]
 """The package of all that judges."""
-_SHORT = (ALONE, "nothing fails", "lives", "a server's process", "a client's power")
+_SHORT = (ALONE, "nothing fails", "lives", "a server's process", "a client's power", "a client's process")
 """Runs that come to an end unless their code does not."""
 
 
@@ -136,11 +136,14 @@ def fate(task: FaultTask) -> FateVerdict:
 def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bool:
     """Whether one of the tries finds the fault in ``mutant``; ``found`` records how, or the error."""
     known = {trial.name: trial for trial in trials()}
+    late = False
     with guarded(found, mutant.name, ALONE, RUN_SECONDS):
         _run(mutant)
     if found.alone:
         return False
     for each in tries:
+        if late and not known[each.trial].dear:
+            continue
         began = time.process_time()
         with guarded(found, mutant.name, each.trial, SECONDS):
             broken = sorted(known[each.trial].ask(mutant, each.kept).broken & each.kept)
@@ -148,7 +151,7 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bo
                 found.outcome, found.how, found.scheme = FaultOutcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
                 return True
         if time.process_time() - began >= 0.9 * SECONDS:
-            break
+            late = True
     return False
 
 

@@ -11,6 +11,8 @@ from types import ModuleType
 
 from typing_extensions import override
 
+from ...protocols.naming import Mode
+from ...protocols.registry import scheme as scheme_named
 from ...protocols.registry import schemes
 from ...protocols.scheme import Scheme
 from .operators import Change, blocks, changes
@@ -23,6 +25,7 @@ _PROTOCOLS = Scheme.__module__.rpartition(".")[0]
 def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
     """The modules that a scheme's code is in, those first that others import: index, store, scheme."""
     names = [cls.__module__ for cls in scheme.__mro__ if issubclass(cls, Scheme)]
+    names = [*_of_mode(scheme), *names]
     found: list[str] = []
 
     def visit(name: str) -> None:
@@ -42,6 +45,21 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
     return [sys.modules[name] for name in dict.fromkeys(found)]
 
 
+def _of_mode(scheme: type[Scheme]) -> list[str]:
+    """The modules of the mode that a scheme is on, and of the roles that the mode brings; none for one without."""
+    mode = getattr(scheme, "mode", None)
+    if mode is None:
+        return []
+    kinds = [mode, *getattr(mode, "role_types", {}).values()]
+    found = dict.fromkeys(one.__module__ for kind in kinds for one in kind.__mro__)
+    return [name for name in found if _package(name) == _PROTOCOLS and name.rpartition(".")[0] != _PROTOCOLS]
+
+
+def _own(scheme: type[Scheme]) -> list[ModuleType]:
+    """A scheme's own module; of a structure on a mode also those of the mode."""
+    return [sys.modules[name] for name in dict.fromkeys([scheme.__module__, *_of_mode(scheme)])]
+
+
 def _package(module: str) -> str:
     """The package whose modules are mutated together: ``protocols/`` with all its folders, or a user's own."""
     return _PROTOCOLS if module.startswith(f"{_PROTOCOLS}.") else module.rpartition(".")[0]
@@ -50,10 +68,10 @@ def _package(module: str) -> str:
 def seeded(scheme: type[Scheme], shared: bool = True) -> Iterator[tuple[ModuleType, int, Change]]:
     """All seeded faults of a scheme, each with its number in its module.
 
-    First the faults of its own module; then, if ``shared``, those of the modules that it shares with others.
+    First the faults of its own module and of its mode; then, if ``shared``, those of what it shares with others.
     """
-    own = sys.modules[scheme.__module__]
-    modules = [own, *(module for module in modules_of(scheme) if module is not own)] if shared else [own]
+    modules = _own(scheme)
+    modules += [module for module in modules_of(scheme) if module not in modules] if shared else []
     for module in modules:
         for number, change in enumerate(changes(inspect.getsource(module))):
             yield module, number, change
@@ -69,7 +87,7 @@ def planted(scheme: type[Scheme], module: ModuleType, change: Change) -> Iterato
 
 
 Reached = dict[str, set[int]]
-"""By module: the lines of the statements that were executed."""
+"""By module: the lines of the statements that were executed; with a minus those of conditions that were false."""
 
 
 @contextmanager
@@ -88,7 +106,7 @@ def _anew(
 ) -> Iterator[type[Scheme]]:
     """Modules executed anew from other trees, in this order, with further ``names`` in them; then all as before."""
     schemes()  # those that would be imported meanwhile would be forgotten with the fault
-    registry, kept = dict(Scheme.registry), {}
+    registry, modes, kept = dict(Scheme.registry), dict(Mode.registry), {}
     try:
         for old, tree in trees.items():
             kept[old.__name__] = old
@@ -97,13 +115,16 @@ def _anew(
             vars(new).update(names.get(old.__name__, {}))
             sys.modules[old.__name__] = new
             exec(compile(tree, old.__file__ or old.__name__, "exec"), vars(new))
-        mutant = getattr(sys.modules[scheme.__module__], scheme.__name__)
+        composed = getattr(scheme, "mode", None) is not None
+        mutant = scheme_named(scheme.name) if composed else getattr(sys.modules[scheme.__module__], scheme.__name__)
         assert isinstance(mutant, type) and issubclass(mutant, Scheme)
         yield mutant
     finally:
         sys.modules.update(kept)
         Scheme.registry.clear()
         Scheme.registry.update(registry)
+        Mode.registry.clear()
+        Mode.registry.update(modes)
 
 
 def _tree(module: ModuleType) -> ast.Module:
@@ -114,15 +135,21 @@ _NOTE = "_note_that_this_line_is_reached"
 
 
 class _Noting(ast.NodeTransformer):
-    """Has every statement of a function note its line before it is executed."""
+    """Has every statement of a function note its line before it is executed, and every condition where it is false."""
 
     @override
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         for block in blocks(node):
-            block[:] = [each for statement in block for each in (self._note(statement), statement)]
+            for statement in block:
+                if isinstance(statement, ast.If):
+                    statement.test = ast.BoolOp(ast.Or(), [statement.test, self._note(-statement.lineno)])
+            block[:] = [each for statement in block for each in (self._noting(statement), statement)]
         return node
 
+    def _noting(self, statement: ast.stmt) -> ast.stmt:
+        return ast.copy_location(ast.Expr(self._note(statement.lineno)), statement)
+
     @staticmethod
-    def _note(statement: ast.stmt) -> ast.stmt:
-        line = ast.Constant(statement.lineno)
-        return ast.copy_location(ast.Expr(ast.Call(ast.Name(_NOTE, ast.Load()), [line], [])), statement)
+    def _note(number: int) -> ast.expr:
+        """A call that has the number noted, and returns nothing."""
+        return ast.Call(ast.Name(_NOTE, ast.Load()), [ast.Constant(number)], [])

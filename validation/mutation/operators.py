@@ -51,6 +51,13 @@ class Change:
         return kind_of(self.operator, self.function, self.text)
 
     @property
+    def noted(self) -> int:
+        """What a run notes where the fault makes a difference: its line; of a condition that is believed the line with
+        a minus, where it was false.
+        """
+        return -self.line if self.operator == "believe" else self.line
+
+    @property
     def name(self) -> str:
         """The fault's name: it changes only with the text of the statement."""
         return f"{self.operator} {self.function}: {self.text}"
@@ -182,7 +189,11 @@ def _is_step(statement: ast.stmt) -> bool:
         if _called(value.value) == "compute":
             return False  # only takes time
         return not (isinstance(value.value, ast.Tuple) and not value.value.elts)  # ``yield from ()`` does nothing
-    return isinstance(value, ast.Call) and _called(value) not in ("append", "__init__", "begin", "start")
+    return isinstance(value, ast.Call) and _called(value) not in _NO_STEPS
+
+
+_NO_STEPS = ("append", "__init__", "begin", "start", "count")
+"""Functions that make something, or count for a run's figures."""
 
 
 def _waited(statement: ast.stmt) -> ast.AST | None:

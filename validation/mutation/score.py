@@ -61,10 +61,11 @@ class Fate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A scheme without a fault: by trial the conditions that it keeps, and the executed lines by module."""
+    """A scheme without a fault: by trial the conditions that it keeps, and what was executed."""
 
     keeps: Mapping[str, frozenset[str]]
     reached: Mapping[str, Mapping[str, frozenset[int]]]
+    """By trial and module: what ``watched`` notes."""
 
     @property
     def promises(self) -> int:
@@ -121,7 +122,7 @@ def _task(
         (trial.dear, Try(name, trial.name, known[name].keeps[trial.name]))
         for name in names
         for trial in chosen
-        if known[name].keeps[trial.name] and change.line in known[name].reached[trial.name].get(module, ())
+        if known[name].keeps[trial.name] and change.noted in known[name].reached[trial.name].get(module, ())
     ]
     turns = {name: turn for turn, name in enumerate(_with_which({each.scheme for _, each in open_}, module, known))}
     tries: list[Try] = []
@@ -166,7 +167,8 @@ def _fate(task: FaultTask, row: Mapping[str, Any], known: Mapping[str, Baseline]
     found = FateVerdict(FaultOutcome(row["outcome"]), row["how"], row["scheme"])
     short = task.module.rpartition(".")[2]
     reason = reasons().get(f"{short} {change.name}", "")
-    reached = any(change.line in lines.get(task.module, ()) for one in known.values() for lines in one.reached.values())
+    noted = [lines.get(task.module, ()) for one in known.values() for lines in one.reached.values()]
+    reached = any(change.noted in lines for lines in noted)
     own = tuple(name for name in known if scheme_named(name).__module__ == task.module)
     what = (change.kind, change.operator, change.name)
     return Fate(

@@ -66,7 +66,8 @@ class Telling(Explorer):
         one = self._objects[name]
         labels = list(_labels(one.values))
         self.broken.update(labels)
-        if one.register.known.writes.keys() <= one.register.known.acknowledged_ps.keys():
+        known = getattr(one.register, "known", None)  # of registers alone: who has written, and what has returned
+        if known is not None and known.writes.keys() <= known.acknowledged_ps.keys():
             self.broken.update(each + AT_REST for each in labels)
 
     def _decided(self, found: Exploration, violated: set[Condition], one: Any) -> bool:

@@ -69,9 +69,9 @@ _DELETING = {
 }
 _THREADS = {"two threads": Load("update-only", 6, 1, "16 B", clients=3, threads=2)}
 _WAITING = {
-    "six that wait": Load("update-only", 6, 1, "16 B", clients=1, work="20 us"),
+    "six that wait": Load("update-only", 6, 4, "16 B", clients=1, work="20 us"),
     "six that wait, two threads": Load("update-only", 6, 2, "16 B", clients=1, threads=2, work="20 us"),
-    "four batches": Load("update-only", 8, 2, "16 B", clients=1, batch=2, work="20 us"),
+    "three batches": Load("a", 9, 6, "16 B", clients=1, batch=3, work="2 us"),
 }
 """One client's updates that a server is long about: what was acknowledged and is left to recovery waits in a log, whose
 slots are used again. A platform with DDIO off: who waits for an adapter's flush alone keeps nothing with it on."""
@@ -94,22 +94,22 @@ def trials() -> tuple[Trial, ...]:
     slow = _WAITING["six that wait"]
     whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), frozenset({*map(str, ALIVE), RETURNS}), "nothing fails")
     found = [whole, *(_power(*load, *place, alone=True) for load in _ALONE.items() for place in (adr, eadr, away))]
+    found += [_power(*load, *away, waiting=True) for load in _WAITING.items()]
     found += [_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]
     more = (sixteen, *_DELETING.items(), *_THREADS.items())
     found += [_power(*load, *place) for load in more for place in (adr, eadr)]
     found += [_power(*mixed, *adr, schedules=(1, 2)), _power(*forty, *eadr, schedules=(0, 1, 2))]
     found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("longer lives", *adr, *_LONG)]
-    found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
-    found += [_power(*load, *away, waiting=True) for load in _WAITING.items()]
-    found.append(_power("three that wait", replace(slow, operations=3), *away, again=True, waiting=True))
-    name, everything = "a server's process, then power", frozenset(map(str, AFTER_SERVER))
-    quick = replace(slow, operations=3, work="5 us")
+    found.append(_power("three that wait", replace(slow, operations=3, keys=1), *away, again=True, waiting=True))
+    name, everything = "a successor, then power", frozenset(map(str, AFTER_SERVER))
+    quick = replace(slow, operations=3, keys=1, work="5 us")
     found.append(
         Trial(f"{name}, optane-adr, ddio off", of_successors(quick, AFTER_SERVER), everything, name, dear=True)
     )
     short = Load("a", 12, 2, "32 B")
     for name, conditions, ask in (
         ("a client's power", AFTER_CLIENT, of_survivors(lambda _: "client[0] power", short, AFTER_CLIENT)),
+        ("a client's process", AFTER_CLIENT, of_survivors(lambda _: "client[0] process", short, AFTER_CLIENT)),
         ("a server's process", AFTER_SERVER, of_survivors(process_of, short, AFTER_SERVER)),
     ):
         everything = frozenset({*map(str, conditions), RETURNS})
@@ -117,6 +117,7 @@ def trials() -> tuple[Trial, ...]:
     several = of_machines(Load("update-only", 3, 1, "16 B", clients=1), AFTER_SERVER)
     name, everything = "one of several machines", frozenset(map(str, AFTER_SERVER))
     found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
+    found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
     return tuple(found)
 
 

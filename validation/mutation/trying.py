@@ -25,6 +25,7 @@ from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario, Variant
 from ..crash.executed import breaches, judge_state
 from ..crash.strikes import Walk
+from ..matrix import structures
 from ..matrix.guarantees import every, machines, usual
 from ..matrix.testbeds import fits, fitting
 from ..testing.world import World
@@ -76,12 +77,13 @@ class Load:
     def fits(self, scheme: type[Scheme]) -> bool:
         """Whether a scheme can be given this load: one of registers."""
         served = any(role.served for role in scheme.role_types.values())
-        able = scheme.model in REGISTERS and bool(scheme.removals or not self.deletes)
+        able = (scheme.model in REGISTERS or scheme.one_writer) and bool(scheme.removals or not self.deletes)
         return able and (served or (self.threads == 1 and not self.work)) and (scheme.batches or self.batch == 1)
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
-        roles: dict[str, RoleFields] = {"client": {"processes": self.clients}}
+        clients = structures.processes(scheme, self.clients) if scheme.one_writer else self.clients
+        roles: dict[str, RoleFields] = {"client": {"processes": clients}}
         if self.threads > 1:
             roles |= {name: {"threads": self.threads} for name, role in scheme.role_types.items() if role.served}
         workload: YcsbFields = {
@@ -97,6 +99,7 @@ class Load:
             workload["batch"] = self.batch
         if self.work:
             workload["work"] = self.work
+        drawn: Any = structures.workload(scheme, self.operations, clients) if scheme.one_writer else workload
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",
@@ -104,7 +107,8 @@ class Load:
             vary=_place(scheme, platform, ddio),
             schemes=[scheme.name],
             roles=roles,
-            workload=workload,
+            workload=drawn,
+            options=structures.options(scheme),
             crash={"fault": fault},
         ).build()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...sim.jobs.kept import Kept
-from ...sim.jobs.runner import JobRunner
+from ...sim.jobs.runner import JobRunner, Workers
 
 Progress = Callable[[int, int], None]
 """Called with how many pieces are done, and of how many."""
@@ -19,7 +19,7 @@ _Found = dict[str, Any]
 class Work:
     """``jobs`` processes, a file of known results, and a function that is called with the progress of the work."""
 
-    def __init__(self, jobs: int = 1, file: Path | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, jobs: int | Workers = 1, file: Path | None = None, progress: Progress | None = None) -> None:
         self._jobs, self._kept, self._progress = jobs, Kept(file), progress
         self._done = self._total = 0
 

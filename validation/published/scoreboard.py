@@ -142,14 +142,15 @@ class Claim:
         return all(near(published, simulated, self.tolerance) for published, simulated in pairs)
 
     def row(self) -> dict[str, Any]:
-        """The claim as a row of JSON data."""
+        """The claim as a row of JSON data, in digits enough to judge it by them."""
         error = self.error
+        ends = [f"{end:.6g}" for end in dict.fromkeys(_ends(self.simulated))]
         return {
             "id": self.id,
             "paper": self.paper,
             "status": str(self.status),
             "published": self.published if isinstance(self.published, float | int) else str(self.published),
-            "simulated": str(self.simulated) if isinstance(self.simulated, Range) else float(f"{self.simulated:.4g}"),
+            "simulated": " to ".join(ends) if isinstance(self.simulated, Range) else float(ends[0]),
             "unit": self.unit,
             "error": None if error is None else round(error, 4),
             "tolerance": self.tolerance,

@@ -5,6 +5,7 @@ closed (of a chain of ``yield from``, each link). Functions written in C count n
 that the interpreter executes, as the compiler wrote it: one that the interpreter has specialized counts as before.
 Entering a frame is one (RESUME); instructions that make its cells or its generator before that are none. Both numbers
 are the same in every run; another minor version of Python has others, since its compiler writes other instructions.
+The garbage collector waits meanwhile: it runs other code at moments of its own (Hypothesis has it call a function).
 
 Python 3.12 and later count by ``sys.monitoring`` (PEP 669), Python 3.11 by the trace function of each frame
 (``sys.settrace`` with ``f_trace_opcodes``).
@@ -12,6 +13,7 @@ Python 3.12 and later count by ``sys.monitoring`` (PEP 669), Python 3.11 by the 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -37,7 +39,13 @@ def counts(work: Callable[[], object]) -> Counts:
     Any other tracing of this thread (a debugger, a coverage tool) stops meanwhile. Raises RuntimeError when a profiler
     has taken ``sys.monitoring``'s place for profilers.
     """
-    return _monitored(work) if sys.version_info >= (3, 12) else _traced(work)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _monitored(work) if sys.version_info >= (3, 12) else _traced(work)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _traced(work: Callable[[], object]) -> Counts:

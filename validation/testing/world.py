@@ -15,7 +15,7 @@ from ...models.durability.views import Cut, LineKey, Views
 from ...models.profiles.platform import load_platform
 from ...models.system import NodeSpec, System
 from ...protocols.failures import CLIENT
-from ...protocols.objects import REGISTERS, TAKES_OUT, VALUED
+from ...protocols.objects import REGISTERS, TAKES_OUT, TRANSACTIONAL, VALUED
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from ...scenarios.calls import argument_of, given_by, probe_of, result_of, step_of
 from ...scenarios.history import Crash, History, Operation
@@ -131,7 +131,7 @@ class World:
     def read_all(self) -> None:
         """Every operation returns; then one client reads every object."""
         self.finish()
-        if self.scheme.model == "txn":
+        if self.scheme.model in TRANSACTIONAL:
             probe = probe_of(self._at_work, tuple(self.names))
             self.invoke(0, "txn", probe.object, given_by("txn", probe.argument)[0])
             self.finish()

@@ -7,7 +7,7 @@ from rpsim.protocols.shapes import SHAPES, shape_name, shaped, tagged, untagged
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
-from rpsim.validation.matrix.configurations import configurations, every, usual
+from rpsim.validation.matrix.configurations import Configuration, configurations, every, usual
 from rpsim.validation.matrix.judging import judge
 from rpsim.validation.matrix.rows import RowJob, row
 from rpsim.validation.matrix.timing import measure
@@ -34,6 +34,14 @@ def test_read_after_write_needs_ddio_off_or_eadr_and_strict_ordering(label, hold
 )
 def test_a_write_alone_is_durable_only_with_a_battery(label, holds):
     assert durable("word over no-flush", label) is holds
+
+
+@pytest.mark.parametrize(("domain", "holds"), [("adr", False), ("eadr", False), ("wsp", True)])
+def test_what_has_landed_lasts_on_rnvms_testbed_as_its_paper_takes_it(domain, holds):
+    """rNVM flushes nothing: its premise is the domain ``wsp``."""
+    settings = (("domain", domain),)
+    finding = judge("word over no-flush", Configuration("rnvm-testbed", settings, f"rnvm-testbed, {domain}"))
+    assert finding.durable is holds
 
 
 @pytest.mark.long

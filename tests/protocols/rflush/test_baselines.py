@@ -183,7 +183,7 @@ def test_wflush_behind_a_write_past_the_cpu_is_enough_with_ddio_off_alone():
 @pytest.mark.long
 def test_a_reader_meets_a_writer_past_the_cpu_half_way():
     """Without any fault: one-sided and in place, a value of 4 KiB is read while it is written."""
-    made = scenario(OVER, ycsb(120), vary=vary(), processes=3, value="4 KiB", crash={"fault": "no fault"})
+    made = scenario(OVER, ycsb(20), vary=vary(), processes=3, value="4 KiB", crash={"fault": "no fault"})
     report = explore(run_variant(made, only_variant(made)), made, only_variant(made))
     assert report.verdicts[COMMITTED] == "violated"
 

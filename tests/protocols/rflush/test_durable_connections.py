@@ -10,7 +10,7 @@ from rpsim.protocols.rflush.redolog import NONE, Operator
 from rpsim.scenarios.run.draws import Planned
 from rpsim.scenarios.run.experiment import AssembledVariant
 
-from ...small import only_variant, put, scenario
+from ...small import get, only_variant, put, scenario
 
 FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
 
@@ -53,19 +53,20 @@ def test_each_new_client_finds_a_ring_however_many_have_died(name):
         assert comes(of, process, 3) == [4 * process + 1]
         of.process_of(1, process).end()
     assert set(operators(of)) == {NONE}
-    numbers = [end.next for end in of.at_work.roles["server"][0].connections]
+    numbers = [end.next for end in of.at_work.roles["server"][0].connections.all]
     assert sum(numbers) - len(numbers) == 2 + 6 * 3
 
 
-def test_who_dies_in_the_middle_of_a_call_leaves_a_ring_that_comes_to_rest():
-    """The adapter had taken the entry in, or had not: either way it is executed once, or never."""
+@pytest.mark.parametrize("call", [put, get])
+def test_who_dies_in_the_middle_of_a_call_leaves_a_ring_that_comes_to_rest(call):
+    """The adapter had taken the entry in, or had not: either way it is executed once, or never. A read is answered."""
     for at_ps in range(500_000, 4_000_000, 250_000):
-        of = assembled("wflush-rpc", {"kind": "schedule", "operations": [put(0, "k0")] * 3, "work": "20 us"})
+        of = assembled("wflush-rpc", {"kind": "schedule", "operations": [call(0, "k0")] * 3, "work": "20 us"})
         of.system.clock.run_until(of.system.clock.until(at_ps))
         of.process_of(0, 0).end()
         of.system.clock.run_until(of.system.clock.until(at_ps + 300_000_000))
         server = of.at_work.roles["server"][0]
-        assert len(server.free) == 2 and {end.client for end in server.connections} == {None}
+        assert len(server.connections.free) == 2 and {end.client for end in server.connections.all} == {None}
         begun = len(of.history.operations)
         assert comes(of, 1, 2) == [begun + 2] and comes(of, 2, 1) == [begun + 4]
         assert set(operators(of)) == {NONE}
@@ -77,7 +78,7 @@ def test_a_client_that_comes_back_has_another_ring_and_its_old_one_comes_to_rest
     server, theirs = of.at_work.roles["server"][0], []
     for turn in range(1, 7):
         of.system.clock.run_until(of.system.clock.until(30_000_000 * turn - 10_000_000))
-        (end,) = [end for end in server.connections if end.client is not None]
+        (end,) = [end for end in server.connections.all if end.client is not None]
         theirs.append(end.number)
         end.client.log_qp.peer.fail()
     of.system.clock.run_until(of.finished)
@@ -85,6 +86,22 @@ def test_a_client_that_comes_back_has_another_ring_and_its_old_one_comes_to_rest
     outcomes = [o.outcome for o in of.history.operations]
     assert outcomes[:3] == ["ok"] * 3 and outcomes[3:] == ["info"] * 6 + ["ok"]
     assert comes(of, 1, 0) == [10]
+
+
+def test_who_finds_no_ring_waits_until_one_has_come_to_rest():
+    """Two connections break while the first one's call is executed, for 200 us: no ring is free until then."""
+    work = [put(0, "k0"), put(0, "k0", at_ns=20_000), put(0, "k0", at_ns=30_000), get(0, "k0", at_ns=31_000)]
+    of = assembled("wflush-rpc", {"kind": "schedule", "operations": work, "work": "200 us"})
+    server = of.at_work.roles["server"][0]
+    for at_ps in (15_000_000, 25_000_000):
+        of.system.clock.run_until(of.system.clock.until(at_ps))
+        for end in server.connections.all:
+            if end.client is not None and not end.client.gone:
+                end.client.log_qp.peer.fail()
+    of.system.clock.run_until(of.finished)
+    assert [o.outcome for o in of.history.operations] == ["ok", "info", "info", "ok"]
+    second, third, read = of.history.operations[1:]
+    assert second.return_ps < 25_000_000 and third.return_ps > 200_000_000 and read.result == 1
 
 
 def test_what_lies_in_a_ring_without_a_client_is_no_call():
@@ -95,4 +112,4 @@ def test_what_lies_in_a_ring_without_a_client_is_no_call():
     pm.space.poke(ring.operator(1) - pm.base, left)
     of.system.clock.run_until(of.finished)
     of.system.clock.run_until(of.system.clock.until(50_000_000))
-    assert left in operators(of) and server.connections[1].next == 1
+    assert left in operators(of) and server.connections.all[1].next == 1

@@ -109,7 +109,7 @@ def test_a_log_of_two_slots_is_used_again_and_again():
         for ring in server.rings
         for slot in range(2)
     }
-    assert operators == {bytes(8)} and server.connections[0].removed == 64
+    assert operators == {bytes(8)} and server.connections.all[0].removed == 64
 
 
 def test_who_executes_what_it_has_only_seen_tears_what_nobody_can_repair():

@@ -43,6 +43,24 @@ def test_a_long_load_goes_as_fast_as_lines_may_be_under_way(lines):
     assert took_ps == pytest.approx(count * dram.near_load_ps / (lines or platform.private.fill_buffers), rel=0.03)
 
 
+def test_loads_that_do_not_depend_on_each_other_are_under_way_together():
+    """Closed form: as many in a latency as there are fill buffers; one after the other, a latency each."""
+    platform = varied(private={"prefetch_lines": 0})
+    count, found = 4 * platform.private.fill_buffers, []
+    places = [(7 * turn % count) * PAGE for turn in range(count)]  # each in a page of its own
+
+    def together(thread, address):
+        found.append((yield from thread.load_all([address + place for place in places], 8)))
+
+    def alone(thread, address):
+        for place in places:
+            yield from thread.load(address + place, 8)
+
+    took_ps, alone_ps = machine(platform, together), machine(platform, alone)
+    assert took_ps == pytest.approx(alone_ps / platform.private.fill_buffers, rel=0.1)
+    assert found == [[bytes(8)] * count]
+
+
 @pytest.mark.parametrize("overlaps", [True, False])
 def test_a_copy_takes_what_its_lines_take_together(overlaps):
     """Closed form: two lines under way for each line copied; one behind the other, its bytes and a latency on top."""

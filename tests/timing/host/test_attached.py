@@ -1,4 +1,4 @@
-"""A kind of memory that has a file of its own: the battery-backed card of docs/adding.md, to the picosecond."""
+"""A kind of memory with a file of its own: the battery-backed card of docs/adding-hardware.md, to the picosecond."""
 
 from __future__ import annotations
 

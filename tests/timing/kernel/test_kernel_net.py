@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpsim.models.kernel.sockets import BURST_BYTES, Epoll, connect
+from rpsim.models.kernel.sockets import BURST_BYTES, ConnectionReset, Epoll, connect
 from rpsim.models.profiles.platform import load_platform
 from rpsim.models.system import NodeSpec, System
 
@@ -250,3 +250,66 @@ def test_sockets_and_rdma_share_the_port():
         busy.client.write(line(1)).ps - began
         > alone + BURST_BYTES * 8 * PS // busy.platform.fabric.link_bits_per_s // 2
     )
+
+
+# ends of connections -------------------------------------------------------------------------------------------------
+def test_who_waits_for_a_process_that_dies_learns_that_its_connection_is_reset():
+    net = Net()
+    process = net.system.nodes["server"][0].process("server")
+    (ours, theirs), *_ = net.ends
+    process.own(theirs)
+    seen = []
+
+    def client():
+        yield from ours.send(net.clients[0], b"hello")
+        try:
+            yield from ours.recv(net.clients[0], 10)
+        except ConnectionReset:
+            seen.append(net.clock.now_ps)
+        with pytest.raises(ConnectionReset):
+            yield from ours.send(net.clients[0], b"again")
+
+    running = net.clock.start(client())
+    net.clock.run_until(10**9)
+    assert running.is_alive
+    process.end()
+    net.clock.run_until(running)
+    assert seen[0] > 10**9
+
+
+def test_what_was_sent_before_the_end_still_arrives():
+    net = Net()
+    (ours, theirs), *_ = net.ends
+    got = []
+
+    def server():
+        yield from theirs.send(net.servers[0], b"last")
+        theirs.close()
+
+    def client():
+        got.append((yield from ours.recv(net.clients[0], 10)))
+        with pytest.raises(ConnectionReset):
+            yield from ours.recv(net.clients[0], 10)
+
+    net.clock.start(server())
+    net.clock.run_until(net.clock.start(client()))
+    assert got == [b"last"]
+
+
+def test_epoll_wait_ends_by_its_deadline_and_sees_sockets_that_are_added_meanwhile():
+    net = Net()
+    epoll, found = Epoll(net.kernel), []
+
+    def server():
+        found.append((yield from epoll.wait(net.servers[0], net.servers[0].deadline("1 ms"))))
+        found.append(net.clock.now_ps)
+        found.append((yield from epoll.wait(net.servers[0])))
+
+    running = net.clock.start(server())
+    net.clock.run_until(2 * 10**9)
+    assert found[0] == [] and 10**9 <= found[1] < 11 * 10**8
+    (ours, theirs), *_ = net.ends
+    epoll.add(theirs)
+    net.clock.start(ours.send(net.clients[0], b"hello"))
+    net.clock.run_until(running)
+    assert found[2] == [theirs]

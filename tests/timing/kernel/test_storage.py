@@ -361,3 +361,25 @@ def test_a_drive_that_cannot_be_is_refused(tmp_path, drive, domain, field):
     with pytest.raises(InputError) as refused:
         load_platform(str(path))
     assert [mistake.field for mistake in refused.value.mistakes] == [field]
+
+
+@pytest.mark.parametrize("after_us", [1, 2, 3, 4, 5, 6, 8, 12, 30])
+def test_the_kernel_ends_what_a_process_had_begun(after_us):
+    """A process dies in a write, waiting for an inode, or in a sync; another's write and sync come to their end."""
+    disk = Disk()
+    file = disk.files.create("log", 8 * BLOCK, grows=True)
+    dying, living = disk.node.process("dying"), []
+
+    def write(thread, offset):
+        yield from file.pwrite(thread, bytes(BLOCK), offset)
+        yield from file.fdatasync(thread)
+        living.append(thread)
+
+    for number in range(2):
+        dying.start(write(disk.threads[number], number * BLOCK))
+    disk.clock.run_until(after_us * US)
+    dying.end()
+    before = len(living)
+    disk.run(write(disk.threads[2], 2 * BLOCK))
+    assert len(living) == before + 1
+    assert not any(page.writing for page in file.inode.pages.values())

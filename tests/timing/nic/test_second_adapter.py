@@ -1,4 +1,4 @@
-"""A second kind of adapter, as docs/adding.md adds it: cores on the card, one file and one part of a platform."""
+"""A second kind of adapter, that of docs/adding-hardware.md: cores on the card, one file and one part of a platform."""
 
 from __future__ import annotations
 

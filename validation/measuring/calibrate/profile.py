@@ -16,7 +16,7 @@ from ....sim.errors import InputError, Mistake
 from .calibration import Calibration, Fitted, rms
 
 
-def check_target(path: Path, force: bool, option: str = "--out") -> None:
+def check_target(path: Path, force: bool, option: str = "--write") -> None:
     """Raise InputError unless a file may be written there; called before the work, not after."""
     if path.is_dir():
         raise InputError(Mistake(f"the folder {path}", "a name for a file", field=option))

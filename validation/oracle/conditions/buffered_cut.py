@@ -211,11 +211,21 @@ class CutSearch:
         return None
 
     def _candidates(self, era: int) -> Iterator[int]:
-        """The cuts of an era that differ, latest first: the invocations of its updates."""
+        """The cuts of an era that differ, latest first: the invocations of its updates, and the instants behind
+        responses that tell something, as the address of a block: without it nobody knows what the update had done.
+        """
         mine = [op for op in self._eras.ops if self._eras.era(op.invoke_ps) == era]
         # what returned that there was nothing to take may take something when it is cut off from its response
         calls = [(op, Call(op.call.f, op.call.argument, UNKNOWN)) for op in mine]
         updates = {op.invoke_ps for op, call in calls if not self._eras.model.inert(call)}
+        updates |= {
+            op.return_ps + 1
+            for op in mine
+            if op.return_ps is not None
+            and self._eras.era(op.return_ps + 1) == era
+            and op.call.result not in (None, UNKNOWN)
+            and not self._eras.model.inert(op.call)
+        }
         least = max((op.invoke_ps for op in mine if op.number in self._forced), default=_BEGIN)
         begin_ps = self._eras.began_ps(era, _BEGIN)
         return (at_ps for at_ps in sorted({begin_ps, *updates}, reverse=True) if at_ps >= least)

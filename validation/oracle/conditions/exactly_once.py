@@ -12,9 +12,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from ....protocols.objects import TRANSACTIONAL
 from ..models.model import UNKNOWN, Call
 
-SHOWS = frozenset({"append", "log", "queue", "stack", "txn"})
+SHOWS = frozenset({"append", "log", "queue", "stack", *TRANSACTIONAL})
 """The models that show it."""
 
 _PUTS = ("append", "enqueue", "push")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from ....protocols.objects import PUTS, TAKES_OUT
+from ....protocols.objects import LOOKS, PUTS, TAKES_OUT
 from ..models.model import UNKNOWN, Call
 
 _LISTS = ("read", "read_all")
@@ -43,7 +43,11 @@ def put_by(call: Call) -> Iterator[Hashable]:
     if call.f in _PUTS:
         yield call.argument
     elif call.f == "txn":
-        yield from ((key, value) for kind, key, value in _steps(call.argument) if kind != "r")
+        for kind, key, value in _steps(call.argument):
+            if kind == "add":
+                yield key, _writer(value)
+            elif kind not in LOOKS and value is not None:
+                yield key, value
 
 
 def found_by(call: Call) -> Iterator[Hashable]:
@@ -58,9 +62,16 @@ def found_by(call: Call) -> Iterator[Hashable]:
         yield call.argument
     elif call.f == "txn":
         for kind, key, value in _steps(call.result):
-            if kind == "r":
+            if kind == "look" and value is not None:
+                yield key, _writer(value)
+            elif kind == "r":
                 values = value if isinstance(value, tuple) else () if value is None else (value,)
                 yield from ((key, one) for one in values)
+
+
+def _writer(entry: Hashable) -> Hashable:
+    """Who wrote an object that holds a number beside its value."""
+    return entry[0] if isinstance(entry, tuple) and entry else entry
 
 
 def _steps(value: Hashable) -> tuple[tuple[str, Hashable, Hashable], ...]:

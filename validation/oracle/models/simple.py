@@ -71,6 +71,18 @@ def _append_step(state: State, call: Call) -> State:
     return state if call.result in (state, UNKNOWN) else ILLEGAL
 
 
+def _text_step(state: State, call: Call) -> State:
+    """What is absent reads as the empty text."""
+    assert isinstance(state, str)
+    if call.f == "append":
+        return state + str(call.argument)
+    if call.f in REMOVES:
+        return ""
+    if call.f in WRITES:
+        return "" if call.argument is None else call.argument
+    return state if call.result is UNKNOWN or ("" if call.result is None else call.result) == state else ILLEGAL
+
+
 def _queue_step(state: State, call: Call) -> State:
     items = _items(state)
     if call.f == "enqueue":
@@ -127,6 +139,7 @@ _MODELS: Sequence[Model] = (
     Model("words", OPERATIONS["words"], None, _register_step, _register_inert, _register_related, register=True),
     *STRUCTURES,
     Model("counter", OPERATIONS["counter"], 0, _register_step, _register_inert),
+    Model("kv-text", OPERATIONS["kv-text"], "", _text_step, lambda call: call.f in READS),
 )
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """By name; where a history's operations fit several, the first is meant."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from ....protocols.objects import OPERATIONS
+from ....protocols.objects import LOOKS, OPERATIONS
 from .model import ILLEGAL, UNKNOWN, Call, Model, State
 
 
@@ -79,11 +79,46 @@ def _txn_step(state: State, call: Call) -> State:
 
 
 def _txn_inert(call: Call) -> bool:
-    return all(_tuple(micro)[0] == "r" for micro in _tuple(call.argument))
+    return all(_tuple(micro)[0] in LOOKS for micro in _tuple(call.argument))
 
 
 def _txn_parts(call: Call) -> tuple[Hashable, ...]:
     return tuple(_tuple(micro)[1] for micro in _tuple(call.argument))
+
+
+# accounts: the same where an object holds a number beside its value ------------------------------------------------
+
+
+def _accounts_step(state: State, call: Call) -> State:
+    """``add`` changes an object's number by so much, ``out`` takes all of it, ``in`` puts in what was taken out."""
+    held, taken = _dict(state), 0
+    told = call.argument if call.result is UNKNOWN else call.result
+    for asked, answered in zip(_tuple(call.argument), _tuple(told), strict=True):
+        kind, key, value = _tuple(asked)
+        if kind == "look":
+            if call.result is not UNKNOWN and _tuple(answered)[2] != held.get(key):
+                return ILLEGAL
+            continue
+        if value is None:
+            held.pop(key, None)
+            continue
+        before = number_of(held.get(key))
+        if kind == "add":
+            writer, change = _tuple(value)
+            assert isinstance(change, int)
+            held[key] = (writer, before + change)
+        elif kind == "out":
+            taken += before
+            held[key] = (value, 0)
+        else:
+            held[key] = (value, before + taken)
+    return frozenset(held.items())
+
+
+def number_of(entry: Hashable) -> int:
+    """The number that an object holds beside its value; 0 where it is absent, or what was found is no number."""
+    number = entry[1] if isinstance(entry, tuple) and len(entry) == 2 else 0
+    return number if isinstance(number, int) else 0
 
 
 # allocator: live blocks are disjoint ------------------------------------------------------------------------------
@@ -149,6 +184,7 @@ def _file_inert(call: Call) -> bool:
 STRUCTURES: Sequence[Model] = (
     Model("ordered-map", OPERATIONS["ordered-map"], frozenset(), _map_step, _map_inert, parts=_map_parts),
     Model("txn", OPERATIONS["txn"], frozenset(), _txn_step, _txn_inert, parts=_txn_parts),
+    Model("accounts", OPERATIONS["accounts"], frozenset(), _accounts_step, _txn_inert, parts=_txn_parts),
     Model("allocator", OPERATIONS["allocator"], frozenset(), _allocator_step, _allocator_inert),
     Model("file", OPERATIONS["file"], "", _file_step, _file_inert),
 )

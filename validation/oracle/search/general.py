@@ -20,6 +20,10 @@ What keeps the configurations few:
 - An unknown operation that changes nothing is left out.
 
 An operation with a deadline (``by_ps``: its process was killed) takes effect by then or never.
+
+Where the configurations get many all the same (many writers at once of a text that grows), one order is looked for in
+depth as well, with the memory of Lowe: it says nothing of a violation, and may find an order long before all
+configurations are known.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ BUDGET = 1_000_000
 """After how many steps (transitions of the model tried) a search gives up."""
 BUDGET_BYTES = 1 << 30
 """Over how many bytes of configurations it gives up."""
+HARD, DEEP = 20_000, 100_000
+"""After so many steps a search looks twice for an order in depth, for so many steps each."""
 
 _INVOKE, _RETURN, _EXPIRE = 0, 1, 2
 """In this order at one instant: intervals are closed, and a crash comes after the responses of its instant."""
@@ -95,6 +101,14 @@ unknown ones that have (*used*); the operation that took effect last, and what w
 
 class _Spent(Exception):
     """The budget is spent: of steps, or of memory."""
+
+
+class _Found(Exception):
+    """An order was found in depth."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        super().__init__(order)
+        self.order = order
 
 
 class _Frontier:
@@ -158,6 +172,8 @@ class Search:
         self.bytes = 0
         """What its configurations take, roughly."""
         self._lacking = ""
+        self._tried = False
+        """Whether it has looked in depth."""
         self._walk = self._walked()
         self._open: dict[int, tuple[int, Call]] = {}  # by bit: operations under way that change something
         self._quiet: dict[int, tuple[int, Call]] = {}  # by bit: operations under way that change nothing
@@ -208,6 +224,8 @@ class Search:
             except _Spent as spent:
                 order = _order(frontier[0][3])
                 return SearchAnswer(Verdict.UNDECIDED, self._steps, order, span.number, passed, returns, (), str(spent))
+            except _Found as found:
+                return SearchAnswer(Verdict.HOLDS, self._steps, found.order, None, returns, returns)
             finally:
                 self._budget.spent += self._steps - began
             if not after:
@@ -218,6 +236,49 @@ class Search:
                 passed += 1
                 self._release(bits[span.number])
         return SearchAnswer(Verdict.HOLDS, self._steps, _order(frontier[0][3]), None, passed, returns)
+
+    def _descend(self, limit: int, latest_first: bool) -> Generator[None, None, tuple[int, ...] | None]:
+        """One legal order of all that returned, looked for in depth; None if there was none within ``DEEP`` steps.
+
+        ``limit`` is how many steps the whole search may have taken at its end. Of operations that may be next, those
+        that were invoked last are tried first, or last: which is better depends on the history.
+        """
+        rows = sorted(self._spans, key=lambda span: span.invoke_ps)
+        if any(span.return_ps is None and span.by_ps < NEVER_PS for span in rows):
+            return None
+        ends = [NEVER_PS if span.return_ps is None else span.return_ps for span in rows]
+        goal = sum(1 << i for i, span in enumerate(rows) if span.return_ps is not None)
+        limit = min(self._steps + DEEP, limit)
+        met = {(0, self._initial)}
+        stack: list[tuple[int, State, _Link]] = [(0, self._initial, None)]
+        while stack and self._steps < limit:
+            done, state, last = stack.pop()
+            if done & goal == goal:
+                return _order(last)
+            if self._steps >= self._pause:
+                yield
+                if self._lacking:
+                    return None
+            first, after_it = NEVER_PS, []
+            for i in range((~done & (done + 1)).bit_length() - 1, len(rows)):
+                span = rows[i]
+                if span.invoke_ps > first:
+                    break
+                if done >> i & 1:
+                    continue
+                first = min(first, ends[i])
+                self._steps += 1
+                after = self._step(state, span.call)
+                key = done | 1 << i, after
+                if after is ILLEGAL or key in met:
+                    continue
+                met.add(key)
+                after_it.append((*key, (span.number, last)))
+                if span.return_ps is not None and self._inert(span.call):
+                    after_it = after_it[-1:]  # there is nothing to branch on, as above
+                    break
+            stack += after_it if latest_first else reversed(after_it)
+        return None
 
     def _events(self) -> list[tuple[int, int, int, Interval]]:
         rows: list[tuple[int, int, int, Interval]] = []
@@ -274,6 +335,11 @@ class Search:
             if not met.keeps(one):
                 continue
             self.bytes = each * (len(met) + len(reached))
+            if self._steps > HARD and not self._tried:
+                self._tried = True
+                for latest_first in (True, False):
+                    if (order := (yield from self._descend(limit, latest_first))) is not None:
+                        raise _Found(order)
             if self._steps > limit:
                 raise _Spent("steps")
             if self.bytes > self._budget.bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ....sim.jobs.kept import Kept
-from ....sim.jobs.runner import JobRunner
+from ....sim.jobs.runner import JobRunner, Workers
 from ..experiments.point import Point, simulate
 from ..scoreboard import Bar, Claim, Summary, summarise
 from .curves import Curve, X, load_curves
@@ -90,7 +90,7 @@ def tasks(curves: Iterable[Curve], values: Mapping[str, str] = NOTHING) -> list[
 
 def run(
     curves: Sequence[Curve],
-    jobs: int = 1,
+    jobs: int | Workers = 1,
     on_step: OnStep | None = None,
     values: Mapping[str, str] = NOTHING,
     kept: Kept | None = None,
@@ -104,7 +104,7 @@ def run(
 
 
 def perform(
-    todo: Sequence[PointTask], jobs: int = 1, on_step: OnStep | None = None, kept: Kept | None = None
+    todo: Sequence[PointTask], jobs: int | Workers = 1, on_step: OnStep | None = None, kept: Kept | None = None
 ) -> list[tuple[PointTask, float]]:
     """Run these points, in their order; with several jobs in processes. Points that ``kept`` has are not run again."""
     points = [task.point for task in todo]

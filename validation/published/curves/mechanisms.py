@@ -12,6 +12,7 @@ from ....models.profiles.vary import varied
 from ....sim.cursor import Cursor
 from ....sim.errors import InputError, unknown
 from ....sim.jobs.kept import Kept
+from ....sim.jobs.runner import Workers
 from ....sim.yaml_source import read_yaml
 from ..scoreboard import ClaimStatus
 from .board import Board, OnStep, PointTask, Result, perform, tasks
@@ -113,7 +114,7 @@ def without(
     curves: Sequence[Curve],
     board: Board,
     mechanisms: Sequence[Mechanism],
-    jobs: int = 1,
+    jobs: int | Workers = 1,
     on_step: OnStep | None = None,
     kept: Kept | None = None,
 ) -> list[Without]:

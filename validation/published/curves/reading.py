@@ -19,7 +19,7 @@ from ....models.profiles.platform import Platform
 from ....models.profiles.reader import yaml_key
 from .reading_runs import RUNS
 
-_OF_MAPS = re.compile(r"^(media|memory|peers|drives|cpu\.types|nic\.caches|sockets)\.[^.]+")
+_OF_MAPS = re.compile(r"^(media|memory|peers|drives|cpu\.types|cpu\.software|nic\.caches|sockets)\.[^.]+")
 """Groups whose parts have names of their own: a field that is read of one part counts for all."""
 
 

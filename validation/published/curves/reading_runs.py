@@ -296,13 +296,23 @@ def numa(wrap: Wrap) -> list[float]:
     return times
 
 
+def named(wrap: Wrap) -> list[float]:
+    """Every named cost of software once, each behind the other."""
+    system = System(wrap(load_platform("rnvm-testbed")), {"client": [NodeSpec(1)]}, 1)
+    thread, times = system.nodes["client"][0].thread(0, "client"), list[float]()
+    for name in system.platform.cpu.software:
+        system.clock.run_until(system.clock.start(thread.software(name)))
+        times.append(system.clock.now_ps)
+    return times
+
+
 def _take(socket: Socket, thread: Thread, n_bytes: int) -> Code:
     while n_bytes:
         n_bytes -= len((yield from socket.recv(thread, n_bytes)))
 
 
 RUNS: Sequence[Callable[[Wrap], list[float]]] = (
-    stores, scheduling, losses, primitives, verbs, storage, sockets, numa,
+    stores, scheduling, losses, primitives, verbs, storage, sockets, numa, named,
 )  # fmt: skip
 
 

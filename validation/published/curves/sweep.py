@@ -9,6 +9,7 @@ from itertools import islice
 from ....models.profiles.platform import load_platform
 from ....models.profiles.vary import ends, uncertain
 from ....sim.jobs.kept import Kept
+from ....sim.jobs.runner import Workers
 from ..experiments.experiments import experiments
 from ..scoreboard import ClaimStatus, Summary
 from .board import Board, OnStep, PointTask, Result, perform, tasks
@@ -61,7 +62,11 @@ def again(curves: Sequence[Curve]) -> dict[tuple[str, str], list[PointTask]]:
 
 
 def sweep(
-    curves: Sequence[Curve], board: Board, jobs: int = 1, on_step: OnStep | None = None, kept: Kept | None = None
+    curves: Sequence[Curve],
+    board: Board,
+    jobs: int | Workers = 1,
+    on_step: OnStep | None = None,
+    kept: Kept | None = None,
 ) -> list[Variation]:
     """A scoreboard of the predicted points for each; curves that cannot be touched are not run again."""
     curves = [curve for curve in curves if curve.role is ClaimStatus.PREDICT]

@@ -18,6 +18,9 @@ from .runs import Measured, SchemeRun, hardware_of, run_of, series_of
 
 Values = Callable[[Term, Mapping[str, str]], float]
 
+_SPENT = {"cpu": "cpu_ns", "polls": "polling_ns"}
+"""The measures of what a role spends by the names that a run has for them."""
+
 
 def values_of(paper: Paper, measured: Mapping[SchemeRun, Measured], values: Mapping[str, Any] = NOTHING) -> Values:
     """Looks up the value of a term at a point; ``values`` are the settings that differ (``runs.perform``)."""
@@ -49,8 +52,8 @@ def _value(term: Term, found: Measured) -> float:
             return float(found["parts"].get(of, {}).get(term.second, 0.0))
         case "side":
             return float(_in(_in(found["sides"], term.second or "", term), of, term))
-        case "cpu" | "verbs" as spent:
-            return float(_in(found["spent"], of, term)["cpu_ns" if spent == "cpu" else spent])
+        case "cpu" | "polls" | "verbs" as spent:
+            return float(_in(found["spent"], of, term)[_SPENT.get(spent, spent)])
         case "joule":
             energy = {role: one["core_nanojoules"] for role, one in found["spent"].items() if "core_nanojoules" in one}
             return float(sum(_in(energy, role, term) for role in ([of] if of else found["spent"]))) / 1e9
@@ -127,12 +130,17 @@ def judge(paper: Paper, claim: PaperClaim, values: Values) -> Claim:
     """A claim with the simulator's number."""
     assert claim.expression is not None
     at_points = [claim.expression(lambda term, at=at: values(term, at)) for at in claim.points()]  # type: ignore[misc]
+    return judged(paper, claim, _simulated(claim, [float(value) for value in at_points]))
+
+
+def judged(paper: Paper, claim: PaperClaim, simulated: float | Range) -> Claim:
+    """A claim beside a number that was simulated."""
     return Claim(
         id=claim.id,
         paper=paper.source,
         status=ClaimStatus.PREDICT if claim.counts else claim.status,
         published=claim.published,
-        simulated=_simulated(claim, [float(value) for value in at_points]),
+        simulated=simulated,
         unit=claim.unit,
         tolerance=claim.tolerance,
         reason=claim.missed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -42,12 +43,13 @@ def measure(draft: Draft, values: Mapping[str, str] = NOTHING, metered: bool = F
 
     A ``metered`` run has those that :data:`.measures.METERED` are looked up in besides.
     """
+    gc.collect()  # a run is full of cycles: those of the run before would stand beside this one's
     made = draft.build()
     (variant,) = made.variants()
     platform = platform_with(variant.platform, values, **variant.settings)
     result = performed(made, variant, platform, recorded=False, metered=metered)
     latencies = {f: values for f, values in result.latency_ps.items() if len(values)}
-    latencies[""] = np.concatenate(list(latencies.values()))
+    latencies[""] = np.concatenate(list(result.counted.values()))
     took_ps = result.elapsed_ps - result.measured_from_ps
     return {
         "thr": result.throughput_ops_per_s,

@@ -39,6 +39,7 @@ MEASURES: Mapping[str, Measure] = {
     "part": Measure("time of an operation in one hop of its way, mean, us", ("operation", "hop"), 2),
     "side": Measure("time of an operation at `sender`, `network` or `receiver`, mean, us", ("side", "operation"), 1),
     "cpu": Measure("processor time of a role's machines, polling left out, ns an operation", ("role",), 1),
+    "polls": Measure("processor time that a role's machines poll for, ns an operation", ("role",), 1),
     "joule": Measure("energy of a role's cores, of all cores without one, J an operation", ("role",)),
     "cost": Measure("price of a role's machines, of all machines without one", ("role",)),
     "verbs": Measure("requests that a role posts, an operation", ("role",), 1),

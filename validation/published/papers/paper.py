@@ -11,7 +11,8 @@ the fields that make a run small enough for ``holds``.
 
 ``readings`` says how what the paper leaves open is read (``of``, ``taken``, ``beside``: what else it could be,
 ``why``). ``systems`` gives schemes short names, ``families`` names lists of them, for ``over`` (``{$x: senders}``);
-``quick_operations`` is how many operations the runs of a quick look have at most.
+``quick_operations`` is how many operations the runs of a quick look have at most, ``sweep_operations`` those of a
+sweep.
 
 The file records the outcome too: ``missed`` (``claims`` that are missed for one cause, and ``because``; all others are
 met) and ``quick_differs`` (claims with the other outcome over the few points of a quick look).
@@ -47,9 +48,20 @@ Over = Mapping[str, tuple[str, ...]]
 """Several values of axes, or schemes by the name that stands for them."""
 QUICK_OPERATIONS = 1000
 """How many operations the runs of a quick look have at most, unless a paper's file says otherwise."""
+SWEEP_OPERATIONS = 400
+"""The same of the runs of a sweep."""
 
 _PAPER = ("paper", "title", "source", "tolerances", "scenario", "sweep", "axes", "at", "figures", "claims")
-_OPTIONAL = ("explore", "readings", "systems", "families", "quick_operations", "missed", "quick_differs")
+_OPTIONAL = (
+    "explore",
+    "readings",
+    "systems",
+    "families",
+    "quick_operations",
+    "sweep_operations",
+    "missed",
+    "quick_differs",
+)
 _MISSED = ("claims", "because")
 _READING = ("of", "taken", "beside", "why")
 _CLAIM = (
@@ -163,6 +175,8 @@ class Paper:
     systems: Mapping[str, str]
     """Schemes by the short names that the file has for them."""
     quick_operations: int
+    sweep_operations: int
+    """Of the runs of a sweep, at most: fewer than a batch has would measure nothing."""
 
     def label(self, scheme: str) -> str:
         """The file's own name of a scheme, or the scheme's."""
@@ -235,6 +249,7 @@ class _PaperReader:
             readings=tuple(self._reading(one) for one in root.get("readings", []).items("a list of readings")),
             systems=self.systems,
             quick_operations=root.get("quick_operations", QUICK_OPERATIONS).whole(least=1),
+            sweep_operations=root.get("sweep_operations", SWEEP_OPERATIONS).whole(least=1),
         )
 
     @staticmethod

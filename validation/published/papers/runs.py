@@ -15,7 +15,7 @@ from ....protocols.registry import scheme
 from ....scenarios.build import Draft
 from ....sim.jobs.code import digest
 from ....sim.jobs.kept import Kept
-from ....sim.jobs.runner import JobRunner
+from ....sim.jobs.runner import JobRunner, Workers
 from .language import Term, scheme_of, where
 from .measure import NOTHING, explored, measure
 from .measures import ALONG, METERED
@@ -117,7 +117,7 @@ def perform(
     paper: Paper,
     runs: Iterable[SchemeRun],
     *,
-    jobs: int = 1,
+    jobs: int | Workers = 1,
     operations: int | None = None,
     kept: Path | None = None,
     on_step: OnStep | None = None,
