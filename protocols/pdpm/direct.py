@@ -1,0 +1,247 @@
+"""pDPM-Direct: clients read and write data nodes by themselves, and lock an entry for writing by CAS.
+
+Source: Tsai et al., ATC'20, section 4.1, figure 2a. A key has two spaces for ever, for what is committed and for what
+is being written. A get is one READ of value and checksum; where these do not match a write is under way, and it reads
+again. A put takes the lock, writes the uncommitted space (the redo copy), then the committed one, and unlocks: four
+round trips, as many with several copies, which are written at once.
+
+What the paper leaves open is read so (it omits replication, recovery and creation). Placement is fixed: key n is on
+data node n modulo their number, further copies on the nodes behind; the lock that counts is that of the first copy
+whose node is not lost. The checksum stands before the value, in the line of the lock. Recovery comes after the power
+failure of a data node, or of all machines: one client, on which the others agree, looks at each entry, writes an
+uncommitted copy that is whole over a committed one that is not, or whose lock is set, and unlocks; until then no other
+client connects to the node. A client's lock is never released for it: 0 and 1 name no owner.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ...models.cpu import Thread
+from ...sim.bytespace import LINE_BYTES
+from ..guarantees import ALWAYS, Claims, Condition
+from ..layout import U32, U64, Block, Layout, Rest
+from ..naming import Option
+from ..parts.onesided import VerbsError
+from ..scheme import OutcomeUnknown, Request, Role, Sizes
+from .data import DURABLE, REPLICAS, WORD, Code, Data, Links, PdpmScheme, Place
+
+
+class Space(Layout):
+    """One of the two spaces of an entry; only the committed one has a lock that means anything."""
+
+    lock = U64()
+    """0: free; 1: some client writes the entry."""
+    crc = U32()
+    unused = Block(52)
+    value = Rest()
+
+
+HEAD = Space.size
+LOCKED, FREE = 1, 0
+
+
+def packed(value: bytes) -> bytes:
+    """A space from behind its lock on, as a put writes it."""
+    return Space.pack(lock=FREE, crc=zlib.crc32(value), unused=bytes(52), value=value)[WORD:]
+
+
+def crc_of(head: bytes) -> int:
+    """The checksum that a space's first line says."""
+    return int(Space.unpack(head).crc)
+
+
+class Direct(PdpmScheme, name="pdpm-direct"):
+    """A get is one round trip, a put four."""
+
+    title = "pDPM-Direct: clients lock, write a redo copy, write in place; reads compare a checksum"
+    section = "section 4.1, figure 2a"
+    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.NO_LOST_ACK: "data power; all power"}
+    faults: ClassVar = {"data": ("power", "lost"), "client": ("power", "process"), "all": ("power",)}
+    recovers_data = True
+    options: ClassVar[dict[str, Option]] = {
+        "durable": DURABLE,
+        "replicas": REPLICAS,
+        "reads": Option(
+            "checksum", choices=("checksum", "lock"),
+            source="section 4.1: the strawman locks for reads as well",
+            text="how a get sees no half-written value: by the checksum, or by taking the lock",
+        ),
+    }  # fmt: skip
+    Data = Data
+
+    @override
+    @classmethod
+    def bytes_of_data(cls, sizes: Sizes, nodes: int) -> int:
+        each, copies = cls.bytes_of_entry(sizes), int(cls.option("replicas"))
+        return each * copies * -(-len(sizes.objects) // nodes)
+
+    @staticmethod
+    def bytes_of_space(sizes: Sizes) -> int:
+        """A space, in whole lines."""
+        return HEAD + -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+
+    @classmethod
+    def bytes_of_entry(cls, sizes: Sizes) -> int:
+        """The committed space, and the uncommitted one behind it."""
+        return 2 * cls.bytes_of_space(sizes)
+
+    def copies(self, number: int) -> list[Place]:
+        """Where the copies of a key's entry are, by its number."""
+        nodes = self.roles["data"]
+        row, each = -(-len(self.sizes.objects) // len(nodes)), self.bytes_of_entry(self.sizes)
+        return [
+            Place(node, nodes[node].base + (copy * row + number // len(nodes)) * each)
+            for copy in range(int(self.option("replicas")))
+            for node in [(number + copy) % len(nodes)]
+        ]
+
+    class Client(Role, invokes=True):
+        """A machine whose processes know where every entry is."""
+
+        scheme: Direct
+
+        @override
+        def begin(self) -> None:
+            self.recovery_links: Links | None = None
+
+        @override
+        def connect(self, thread: Thread) -> Links:
+            slots = 2 * (1 + int(self.scheme.option("replicas")))
+            return Links(thread, self.node, self.scheme, self.scheme.bytes_of_space(self.sizes), slots)
+
+        @override
+        def perform(self, session: Links, request: Request) -> Code:
+            """A get is repeated when the data node is there again; of a put nobody knows then."""
+            step = request.step
+            number = self.sizes.objects.index(step.object)
+            while True:
+                try:
+                    if step.value is None:
+                        return (yield from self.get(session, number))
+                    return (yield from self.put(session, number, step.value))
+                except VerbsError as error:
+                    if not error.disconnected:
+                        raise
+                    yield from session.restore()
+                    if step.value is not None and not session.is_lost(self.standing(session, number)[0].node):
+                        raise OutcomeUnknown(str(error)) from error
+
+        def standing(self, links: Links, number: int) -> list[Place]:
+            """The copies of an entry whose nodes are not lost. Raises OutcomeUnknown where none is left."""
+            left = [place for place in self.scheme.copies(number) if not links.is_lost(place.node)]
+            if not left:
+                raise OutcomeUnknown("the nodes of all its copies are lost")
+            return left
+
+        # operations -------------------------------------------------------------------------------------------------
+        def get(self, links: Links, number: int) -> Code:
+            """READ value and checksum until they match."""
+            place = self.standing(links, number)[0]
+            if self.scheme.option("reads") == "lock":
+                yield from self.take(links, place)
+                data = yield from links.read_now(place, HEAD + self.sizes.value_bytes)
+                yield from links.write_all([(place, bytes(WORD))])
+                return Space.unpack(data).value
+            while (found := (yield from self.read_space(links, place))) is None:
+                links.thread.count("retries")
+            return found.value
+
+        def put(self, links: Links, number: int, value: bytes) -> Code:
+            """Lock, write the redo copy, write in place, unlock."""
+            yield from links.thread.crc32_of(value)
+            while True:
+                copies = self.standing(links, number)
+                lock = copies[0]
+                yield from self.take(links, lock)
+                yield from self.write_entry(links, copies, value)
+                if not links.is_lost(lock.node):
+                    break  # else another client may have found the lock of the next copy free
+            yield from links.write_all([(lock, bytes(WORD))])
+
+        def take(self, links: Links, lock: Place) -> Code:
+            """Take a lock: CAS until it was free."""
+            while (yield from links.compare_and_swap(lock, FREE, LOCKED)) != FREE:
+                links.thread.count("retries")
+
+        def write_entry(self, links: Links, copies: Iterable[Place], value: bytes) -> Code:
+            """The redo copies, then the committed ones, which readers see."""
+            data, behind = packed(value), self.scheme.bytes_of_space(self.sizes)
+            yield from links.write_all([(place.at(behind + WORD), data) for place in copies])
+            yield from links.write_all([(place.at(WORD), data) for place in copies])
+
+        def read_space(self, links: Links, place: Place) -> Code:
+            """READ a space; returns it, or None if its value has another checksum."""
+            length = HEAD + self.sizes.value_bytes
+            data = yield from links.read_checked(place, length, HEAD, crc_of)
+            return None if data is None else Space.unpack(data)
+
+        # after a power failure: entry by entry ------------------------------------------------------------------------
+        @override
+        def recovery_units(self) -> Iterable[Hashable]:
+            return range(len(self.sizes.objects))
+
+        @override
+        def units_of(self, object: Hashable) -> Iterable[Hashable]:
+            return (self.sizes.objects.index(object),)
+
+        @override
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            if self.recovery_links is None or self.recovery_links.thread is not thread:
+                self.recovery_links = self.connect(thread)
+            links, behind = self.recovery_links, self.scheme.bytes_of_space(self.sizes)
+            copies = self.standing(links, unit)
+            committed = []
+            for place in copies:
+                committed.append((yield from self.read_space(links, place)))
+            whole = [space for space in committed if space is not None]
+            if len(whole) == len(copies) and whole[0].lock == FREE and len({space.value for space in whole}) == 1:
+                return
+            redo = None
+            for place in copies:
+                redo = redo or (yield from self.read_space(links, place.at(behind)))
+            found = redo if redo is not None else whole[0] if whole else None
+            if found is not None:
+                yield from links.write_all([(place.at(WORD), packed(found.value)) for place in copies])
+            yield from links.write_all([(place, bytes(WORD)) for place in copies])
+
+        @override
+        def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+            """Others may connect to the nodes that had failed."""
+            yield from ()
+            for data in self.scheme.failed("data"):
+                data.listener.listen()
+
+    @override
+    def recovery(self) -> Iterator[Role]:
+        """A client whose machine stands, or has come back, recovers for all."""
+        if set(self.failed("data")) - set(self.lost("data")):
+            yield (self.standing("client") or self.roles["client"])[0]
+
+    # before time zero -----------------------------------------------------------------------------------------------
+    @override
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        names, nodes = self.sizes.objects, self.roles["data"]
+        row, each = -(-len(names) // len(nodes)), self.bytes_of_entry(self.sizes)
+
+        def line_of(data: Data, line: int) -> bytes:
+            turn, offset = divmod(line * LINE_BYTES - (data.base - data.pm.base), each)
+            copy, turn = divmod(turn, row)
+            number = turn * len(nodes) + (data.number - copy) % len(nodes)
+            if number >= len(objects):
+                return bytes(LINE_BYTES)
+            space = bytes(WORD) + packed(objects[names[number]])
+            offset %= each // 2
+            return space[offset : offset + LINE_BYTES].ljust(LINE_BYTES, b"\0")
+
+        for data in nodes:
+            data.pm.space.compute(data.base - data.pm.base, data.length, partial(line_of, data))
+
+    @override
+    def probe(self, object: Hashable) -> Request:
+        return Request.of("get", object)
