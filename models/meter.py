@@ -4,10 +4,10 @@ A system has one only where it is asked for (``System(..., metered=True)``): its
 its adapters are listened to. All that happens, happens at the same instants with a meter and without.
 
 *Depth* is counted in messages, one way each. A request is one deeper than all that its thread has heard of in this
-operation; the completion of a one-sided request is two deeper than what its thread knew at the post, a message that is
-received is one deeper than what its sender knew. Requests under way together have one depth. An operation's round trips
-are half the depth of what its client has heard at the end. What a thread finds in memory does not say who wrote it:
-where it had posted something, that counts as the answer.
+operation; the completion of a one-sided request of this operation is two deeper than what its thread knew at the post,
+a message that is received is one deeper than what its sender knew. Requests under way together have one depth. An
+operation's round trips are half the depth of what its client has heard at the end. What a thread finds in memory does
+not say who wrote it: where it had posted something, that counts as the answer.
 """
 
 from __future__ import annotations
@@ -224,6 +224,8 @@ class MeteredThread(Thread):
                 self.depth = heard
         else:
             heard = self._answered(completion)
+            if completion.span is not self.span:  # of an operation before, which did not wait for it
+                heard = self.depth
         super()._seen(completion)
         self.depth, self.unanswered = max(self.depth, heard), None
 

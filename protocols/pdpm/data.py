@@ -13,7 +13,7 @@ paper names no detector); what was to go there is left out.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
@@ -24,7 +24,7 @@ from ...models.verbs import FLUSHES, REMOTE, FlushType, QueuePair
 from ..naming import Option
 from ..parts.onesided import Posted, Poster, VerbsError
 from ..parts.rpc import Listener
-from ..scheme import Role, Scheme
+from ..scheme import Role, Scheme, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -34,7 +34,7 @@ DURABLE = Option(
     text="what is waited for as durable: the acknowledgement of a WRITE, or that of a FLUSH posted behind it",
 )  # fmt: skip
 REPLICAS = Option(1, at_least=1, at_most=4, source="section 5.4; 2 in section 6.2", text="copies of each version")
-WORD = 8
+WORD, PAGE_BYTES = 8, 4096
 
 
 class Place(NamedTuple):
@@ -48,19 +48,32 @@ class Place(NamedTuple):
         return Place(self.node, self.address + offset)
 
 
+class Region(NamedTuple):
+    """Items of one size in a data node's memory."""
+
+    label: str
+    item_bytes: int
+    items: int
+
+    @property
+    def length(self) -> int:
+        """All of them, in whole pages."""
+        return -(-self.item_bytes * self.items // PAGE_BYTES) * PAGE_BYTES
+
+
 class PdpmScheme(Scheme):
     """What the three stores have in common."""
 
     paper = "Tsai et al., ATC'20 (Clover)"
-    operations: tuple[str, ...] = ("put", "get")  # type: ignore[misc]
+    operations: ClassVar[tuple[str, ...]] = ("put", "get")
     updates = frozenset({"put"})
     model = "kv"
     recovers_data = False
     """Whether somebody has to recover a data node before clients connect to it again."""
 
     @classmethod
-    def bytes_of_data(cls, sizes: Any, nodes: int) -> int:
-        """How much of its memory a data node opens, where there are so many."""
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+        """What a data node's memory is divided into, one behind the other, where there are so many nodes."""
         raise NotImplementedError
 
     @property
@@ -69,7 +82,7 @@ class PdpmScheme(Scheme):
         return bool(self.option("durable") == "commit")
 
 
-class Data(Role, memory=("pm",), cores=0, many=True, passive=True):
+class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True):
     """A data node: clients read and write its memory through its adapter."""
 
     scheme: PdpmScheme
@@ -77,8 +90,13 @@ class Data(Role, memory=("pm",), cores=0, many=True, passive=True):
     def __init__(self, scheme: PdpmScheme, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
-        self.length = scheme.bytes_of_data(self.sizes, len(self.system.nodes["data"]))
-        self.base = self.pm.allocate(self.length, "data", align=4096)
+        regions = scheme.data_regions(self.sizes, len(self.system.nodes["data"]))
+        self.starts = {
+            one.label: self.pm.allocate(one.length, one.label, item_bytes=one.item_bytes, align=PAGE_BYTES)
+            for one in regions
+        }
+        """By region: its address."""
+        self.base, self.length = min(self.starts.values()), sum(one.length for one in regions)
 
     @override
     def begin(self) -> None:
@@ -91,10 +109,6 @@ class Data(Role, memory=("pm",), cores=0, many=True, passive=True):
             self.listener.listen()
 
 
-class Gone(Exception):
-    """A data node that is lost for good was to take part."""
-
-
 class Links:
     """A thread's queue pairs to all data nodes, on one completion queue."""
 
@@ -102,13 +116,13 @@ class Links:
         """``most_bytes``: the largest request; so many ``slots`` may be under way."""
         self.thread = thread
         self.scheme = scheme
-        self.nodes: Sequence[Data] = scheme.roles["data"]
+        self.nodes: Sequence[DataNode] = scheme.roles["data"]
         self.poster: Poster = Poster(thread, node, most_bytes, slots)
         self.qps: list[QueuePair] = [self.poster.connect(data.listener.door) for data in self.nodes]
 
     def is_lost(self, node: int) -> bool:
-        """Whether a data node is gone for good."""
-        return self.nodes[node] in self.scheme.lost("data")
+        """Whether a data node is gone for good, and this thread has found out: nothing reaches it any more."""
+        return self.qps[node].error and self.nodes[node] in self.scheme.lost("data")
 
     def restore(self) -> Code:
         """Connect again where a queue pair is broken and the node comes back; wait for that."""
@@ -136,15 +150,20 @@ class Links:
         posted = yield from self.poster.write(self.qps[place.node], place.address, self.nodes[place.node].key, data)
         self.poster.drop([posted])
 
+    def post_compare_and_swap(self, place: Place, compare: int, swap: int) -> Code:
+        """Post a CAS of a word, with its commit; returns both, the CAS first."""
+        qp, key = self.qps[place.node], self.nodes[place.node].key
+        posted = [(yield from self.poster.compare_and_swap(qp, place.address, key, compare, swap))]
+        if self.scheme.commits:
+            posted.append((yield from self._flush(place, WORD)))
+        return posted
+
     def compare_and_swap(self, place: Place, compare: int, swap: int) -> Code:
         """CAS a word, with its commit; returns what was there.
 
         Raises :class:`VerbsError` for an error.
         """
-        qp, key = self.qps[place.node], self.nodes[place.node].key
-        posted = [(yield from self.poster.compare_and_swap(qp, place.address, key, compare, swap))]
-        if self.scheme.commits:
-            posted.append((yield from self._flush(place, WORD)))
+        posted = yield from self.post_compare_and_swap(place, compare, swap)
         return (yield from self.poster.all(posted))[0]
 
     def _flush(self, place: Place, length: int) -> Code:
@@ -156,6 +175,15 @@ class Links:
         """READ a range; returns its bytes."""
         return (yield from self.poster.result((yield from self.read(place, length))))
 
+    def found(self, posted: Posted, node: int) -> Code:
+        """What a READ of a node has found; None if the node is lost. Raises :class:`VerbsError` for other errors."""
+        try:
+            return (yield from self.poster.result(posted))
+        except VerbsError:
+            if not self.is_lost(node):
+                raise
+            return None
+
     def read_checked(self, place: Place, length: int, head: int, crc: CrcOf) -> Code:
         """READ a record whose checksum is in its first ``head`` bytes; returns it, or None if it has another."""
         qp, key = self.qps[place.node], self.nodes[place.node].key
@@ -163,11 +191,15 @@ class Links:
 
     def write_all(self, writes: Iterable[tuple[Place, bytes]]) -> Code:
         """WRITE to several places at once; returns when all are acknowledged, but for those on lost nodes."""
+        yield from self.settled((yield from self.post_all(writes)))
+
+    def post_all(self, writes: Iterable[tuple[Place, bytes]]) -> Code:
+        """Post WRITEs, but for those to lost nodes; returns what :meth:`settled` waits for."""
         posted: list[Posted] = []
         for place, data in writes:
             if not self.is_lost(place.node):
                 posted.append((yield from self.write(place, data)))
-        yield from self.settled(posted)
+        return posted
 
     def settled(self, posted: Sequence[Posted]) -> Code:
         """Wait for all; what went to a node that is lost by then counts for nothing.

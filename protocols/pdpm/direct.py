@@ -16,7 +16,7 @@ client connects to the node. A client's lock is never released for it: 0 and 1 n
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..scheme import OutcomeUnknown, Request, Role, Sizes
-from .data import DURABLE, REPLICAS, WORD, Code, Data, Links, PdpmScheme, Place
+from .data import DURABLE, REPLICAS, WORD, Code, DataNode, Links, PdpmScheme, Place, Region
 
 
 class Space(Layout):
@@ -73,13 +73,13 @@ class Direct(PdpmScheme, name="pdpm-direct"):
             text="how a get sees no half-written value: by the checksum, or by taking the lock",
         ),
     }  # fmt: skip
-    Data = Data
+    Data = DataNode
 
     @override
     @classmethod
-    def bytes_of_data(cls, sizes: Sizes, nodes: int) -> int:
-        each, copies = cls.bytes_of_entry(sizes), int(cls.option("replicas"))
-        return each * copies * -(-len(sizes.objects) // nodes)
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+        copies = int(cls.option("replicas"))
+        return [Region("entries", cls.bytes_of_entry(sizes), copies * -(-len(sizes.objects) // nodes))]
 
     @staticmethod
     def bytes_of_space(sizes: Sizes) -> int:
@@ -229,7 +229,7 @@ class Direct(PdpmScheme, name="pdpm-direct"):
         names, nodes = self.sizes.objects, self.roles["data"]
         row, each = -(-len(names) // len(nodes)), self.bytes_of_entry(self.sizes)
 
-        def line_of(data: Data, line: int) -> bytes:
+        def line_of(data: DataNode, line: int) -> bytes:
             turn, offset = divmod(line * LINE_BYTES - (data.base - data.pm.base), each)
             copy, turn = divmod(turn, row)
             number = turn * len(nodes) + (data.number - copy) % len(nodes)

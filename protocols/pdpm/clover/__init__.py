@@ -1,0 +1,7 @@
+"""Clover: versions of a key in a chain on data nodes; clients read and link them, a metadata server gives out space.
+
+Open ``clover.py`` first: the scheme, and how the paper is read. ``header.py`` has the bytes of a version, ``client.py``
+what a get and a put do, ``walk.py`` how they find the newest version, ``library.py`` what the threads of a machine
+share; ``metadata.py`` is the metadata server, ``space.py`` its free buffers and chains, ``replicated.py`` a put with
+several copies.
+"""

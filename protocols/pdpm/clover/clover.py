@@ -1,0 +1,246 @@
+"""Clover: chains of versions on passive data nodes, cursors at clients, a metadata server for space and heads.
+
+Source: Tsai et al., ATC'20, section 5, figures 2c, 3 and 4. A get READs the version that the machine's cursor points
+to, a put WRITEs a free buffer and links it to the newest version by CAS: one and two round trips.
+
+What the paper leaves open is read so; what concerns one part stands at the head of its file.
+
+- A put of a key that is not there writes its first version, then has the metadata server create the key.
+- A delete marks the newest version by CAS as the last one, then has all metadata servers forget the key; whoever finds
+  the mark does that too. So a client with an old cursor cannot write behind it.
+- A failed CAS finds what follows, and the walk to the newest version begins there; it looks at the shortcut too.
+- The writer WRITEs the shortcut right behind its CAS, and waits for nothing.
+- A put cut short by a data node's failure is not repeated, and its buffer is not used again.
+- Values of a run have one size, so all buffers are of one class. A node has a quarter more of them than versions are
+  loaded, and those in clients' hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ....models.meter import PartHistory
+from ....models.system import System
+from ....sim.bytespace import LINE_BYTES
+from ....sim.units import parse_share
+from ...guarantees import ALWAYS, Claims, Condition
+from ...naming import Option
+from ...parts.kv import key_bytes
+from ...scheme import Limits, PastOperation, Request, Sizes
+from ..data import DURABLE, REPLICAS, WORD, DataNode, PdpmScheme, Region
+from .client import CloverClient
+from .header import Pointer, Version
+from .library import Library, Retired
+from .metadata import ROW_BYTES, MetadataServer, row_line
+from .pool import LARGEST_BYTES, Geometry, Image, Pool
+from .space import Space
+
+HISTORY_OF = 1024
+"""Up to so many keys the history of buffers is kept."""
+
+
+class Clover(PdpmScheme, name="clover"):
+    """Reads and writes by one-sided verbs; the metadata server is asked only for what is not known."""
+
+    title = "Clover: versions in chains on passive nodes, linked by CAS; space by a metadata server"
+    section = "section 5, figures 2c, 3 and 4"
+    operations = ("put", "get", "delete")
+    updates = frozenset({"put", "delete"})
+    removals = frozenset({"delete"})
+    inserts = "put"
+    claims: ClassVar[Claims] = {
+        Condition.COMMITTED: ALWAYS,
+        Condition.NO_LOST_ACK: "data power; all power; metadata power; metadata process; metadata lost",
+    }
+    faults: ClassVar = {
+        "data": ("power", "lost"), "metadata": ("power", "process", "lost"), "client": ("power", "process"),
+        "all": ("power",),
+    }  # fmt: skip
+    limits = Limits(
+        value_bytes=LARGEST_BYTES - WORD, source="the largest buffers, of 32 KiB (public code), have the header"
+    )
+    options: ClassVar[dict[str, Option]] = {
+        "durable": DURABLE,
+        "replicas": REPLICAS,
+        "cache": Option("100%", quantity="share", source="section 6.4", text="keys of which metadata are cached"),
+        "evict": Option("fifo", choices=("fifo", "lru"), source="sections 5 and 6.4", text="which key goes first"),
+        "balance": Option(
+            "none", choices=("none", "writes", "reads and writes"),
+            source="sections 5.5 and 6.5, whose round robin is `none`",
+            text="what goes to the least used data node: buffers, and copies that are read",
+        ),
+        "gc": Option(
+            "versions", choices=("versions", "strawman"), source="section 5.2",
+            text="how a reader finds out that a buffer has been used again: by its GC version, or not at all",
+        ),
+        "heads": Option(
+            "moved", choices=("moved", "at create"),
+            source="section 5.4 names the head at creation alone; without moved ones the chain is lost with the server",
+            text="whether moved heads are durable, and on the backups, before older buffers are used again",
+        ),
+        "batch": Option(
+            16, at_least=1, at_most=64, source="public code: 16 spaces a request, 16 retired versions a message",
+            text="free buffers, and versions to retire, for a message",
+        ),
+        "spare": Option(0.25, at_least=0, at_most=8, source="assumption", text="buffers beyond those that are loaded"),
+        "epoch": Option(
+            "1 s", quantity="time", source="assumption; section 5.2 has a configurable T_e",
+            text="how long a buffer waits whose GC version has wrapped around",
+        ),
+        "patience": Option(
+            "10 ms", quantity="time", source="assumption: longer than any put takes; no paper says",
+            text="how long a put waits for another replicated one before it asks the metadata server to complete that",
+        ),
+        "rounds": Option(
+            3, at_least=2, at_most=3, source="table 1 counts three round trips of a replicated write, section 5.4 two",
+            text="round trips of a put with several copies",
+        ),
+    }  # fmt: skip
+    Data = DataNode
+    Metadata = MetadataServer
+    Client = CloverClient
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.copies = int(self.option("replicas"))
+        self.batch = int(self.option("batch"))
+        self.checks = self.option("gc") == "versions"
+        self.pool = self._pool(sizes, len(system.nodes["data"]))
+        self._loaded: range = range(0)
+        self.image = Image(self.pool, 0, lambda _: b"")
+        self.buffers_history = PartHistory(system.clock)
+        self.histories = {"buffers": self.buffers_history.rows}
+        super().__init__(system, sizes)
+        self.geometry = Geometry(self.pool, self.roles["data"])
+
+    @classmethod
+    def _pool(cls, sizes: Sizes, nodes: int) -> Pool:
+        return Pool(sizes, nodes, int(cls.option("replicas")), float(cls.option("spare")), int(cls.option("batch")))
+
+    @override
+    @classmethod
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+        return cls._pool(sizes, nodes).regions()
+
+    def cached_keys(self) -> int | None:
+        """Of how many keys a client machine caches metadata; None: of all."""
+        millionths = parse_share(str(self.option("cache")))
+        return None if millionths == 10**6 else millionths * len(self.sizes.objects) // 10**6
+
+    # metadata servers ------------------------------------------------------------------------------------------------
+    def serving(self) -> MetadataServer | None:
+        """The metadata server that serves from its start on: the first, or after a failure the first that comes back
+        where none stands.
+        """
+        servers: Sequence[MetadataServer] = self.roles["metadata"]
+        if not self.failed("metadata"):
+            return servers[0]
+        returning = [one for one in self.failed("metadata") if one not in self.lost("metadata")]
+        return returning[0] if returning and not self.standing("metadata") else None
+
+    def nobody_lives(self) -> bool:
+        """Whether all clients have failed with the machines that recover."""
+        return not self.standing("client")
+
+    @override
+    def recovery(self) -> Sequence[MetadataServer]:
+        one = self.serving()
+        return [one] if one is not None and self.failed("metadata") else []
+
+    def full_space(self) -> Space:
+        """All buffers as they are before time zero: those that nothing is loaded into are free."""
+        free = [range(self.pool.loaded, self.pool.buffers) for _ in range(self.pool.nodes)]
+        return Space(self.pool, free, checks=self.checks)
+
+    def empty_space(self) -> Space:
+        """No free buffers."""
+        return Space(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
+
+    def loaded_head(self, key: int) -> Version | None:
+        """The head of a key's chain before time zero."""
+        return self.pool.first_version(key) if key in self._loaded else None
+
+    def cursor_of(self, key: int) -> Version | None:
+        """The version that a machine knows of a key that it has not used."""
+        return self.pool.first_version(key) if key in self._loaded else None
+
+    def given(self, process: str, pointer: Pointer) -> None:
+        """A buffer has been given to a client."""
+        self._note(process, "alloc", pointer)
+
+    def freed(self, process: str, pointer: Pointer) -> None:
+        """A buffer has come back."""
+        self._note(process, "free", pointer)
+
+    def _note(self, process: str, f: str, pointer: Pointer) -> None:
+        if len(self.sizes.objects) <= HISTORY_OF:
+            size = self.pool.buffer_bytes
+            address = pointer.location * size
+            self.buffers_history.add(process, "invoke", f, size if f == "alloc" else address)
+            self.buffers_history.add(process, "ok", f, [address, size] if f == "alloc" else address)
+
+    # before time zero -----------------------------------------------------------------------------------------------
+    @override
+    def load(self, objects: Mapping[Hashable, bytes]) -> None:
+        names = self.sizes.objects
+        self._loaded = range(len(objects))
+        self.image = Image(self.pool, len(objects), lambda key: objects[names[key]])
+        self.image.lay(self.roles["data"])
+        server: MetadataServer
+        for server in self.roles["metadata"]:
+            start = server.rows - server.pm.base
+            server.pm.space.compute(start, ROW_BYTES * len(names), partial(self._row_line, server, start // LINE_BYTES))
+        for key in self._loaded if len(names) <= HISTORY_OF else ():
+            for pointer in self.pool.first_version(key):
+                self.given("loader", pointer)
+        serving: MetadataServer = self.roles["metadata"][0]
+        for client in self.roles["client"]:
+            pointers = list(serving.space.give(self.batch * self.pool.nodes, balanced=False))
+            client.library.fill(pointers)
+            for pointer in pointers:
+                self.given("loader", pointer)
+
+    def _row_line(self, server: MetadataServer, first: int, line: int) -> bytes:
+        key = line - first
+        chain = server.chains.of(key) if server.serves else self.roles["metadata"][0].chains.of(key)
+        return row_line(None if chain is None else chain.head, key_bytes(self.sizes.objects[key]), self.copies)
+
+    @override
+    def age(self, past: Sequence[PastOperation]) -> None:
+        """Reads and writes of the past move cursors, chains and buffers as those of the run do, in no time."""
+        server: MetadataServer = self.roles["metadata"][0]
+        clients: Sequence[CloverClient] = self.roles["client"]
+        each, index = -(-self.sizes.clients // len(clients)), self.sizes.objects.index
+        for one in past:
+            key, library = index(one.object), clients[one.process // each].library
+            old = self.image.version_of(key)
+            if one.f == "get":
+                library.cursors.move(key, old)
+                continue
+            new = library.take(balanced=False, lost=lambda _: False)
+            assert new is not None
+            library.writing.clear()
+            self.image.append(key, old, new)
+            library.cursors.move(key, new)
+            library.retired.append(Retired(key, old, new))
+            if library.is_low():
+                self._exchange(server, library)
+
+    def _exchange(self, server: MetadataServer, library: Library) -> None:
+        """A machine retires versions and fetches buffers."""
+        while library.retired:
+            gone = library.retired.popleft()
+            for version in server.chains.retire(gone.key, gone.old, gone.new):
+                for pointer in version:
+                    server.space.reclaim(pointer)
+        for pointer in server.space.overflowed:
+            server.space.free[pointer.node].append(pointer.buffer)
+        server.space.overflowed.clear()
+        library.fill(list(server.space.give(library.needed(), balanced=False)))
+
+    @override
+    def probe(self, object: Hashable) -> Request:
+        return Request.of("get", object)

@@ -1,0 +1,142 @@
+"""What the threads of a client machine share: cursors, free buffers, versions to retire, how much went to which node.
+
+Source: Tsai et al., ATC'20, sections 5.1, 5.2 and 5.5. One cursor for each key of which metadata are cached; a bucket
+of free buffers for each data node. Cached metadata are evicted first in, first out, or the least recently used first.
+
+What the paper leaves open is read so. All threads of a machine have one such state. The caches are warm: a machine
+knows every key's version of time zero, as far as its cache has room. A cursor that was not used for as long as a
+buffer of an overflowed version waits is not used any more, by the machine's own clock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ....models.cpu import Deadline, Signal, Thread
+from .header import Pointer, Version
+
+FirstVersion = Callable[[int], Version | None]
+
+
+class Retired(NamedTuple):
+    """A version that has been superseded."""
+
+    key: int
+    old: Version
+    new: Version
+
+
+class Cursors:
+    """The metadata that a machine caches: by key the version that it has seen last."""
+
+    def __init__(self, capacity: int | None, first: FirstVersion, *, recent: bool) -> None:
+        """``capacity``: how many keys there is room for, None for all of them; then ``first`` says of a key that was
+        not used yet which version it had when the machine came to know it. ``recent``: a use makes it the last to go.
+        """
+        self._capacity = capacity
+        self._first = first
+        self._recent = recent
+        self._cached: OrderedDict[int, Version | None] = OrderedDict()
+        self._until: dict[int, Deadline] = {}
+        """Until when a cursor may be used that has been used in the run."""
+
+    def find(self, key: int) -> Version | None:
+        """The version that a key's cursor points to; None if there is no cursor."""
+        until = self._until.get(key)
+        if until is not None and until.passed:
+            self.drop(key)
+        if key in self._cached:
+            if self._recent:
+                self._cached.move_to_end(key)
+            return self._cached[key]
+        return self._first(key) if self._capacity is None else None
+
+    def move(self, key: int, version: Version, until: Deadline | None = None) -> None:
+        """A key's cursor points there from now on."""
+        if self._capacity == 0:
+            return
+        known = key in self._cached
+        self._cached[key] = version
+        if until is not None:
+            self._until[key] = until
+        if known and self._recent:
+            self._cached.move_to_end(key)
+        elif not known and self._capacity is not None and len(self._cached) > self._capacity:
+            gone, _ = self._cached.popitem(last=False)
+            self._until.pop(gone, None)
+
+    def drop(self, key: int) -> None:
+        """A key's cursor is not valid."""
+        self._until.pop(key, None)
+        if self._capacity is None:
+            self._cached[key] = None
+        else:
+            self._cached.pop(key, None)
+
+
+class Library:
+    """The state of one machine."""
+
+    def __init__(self, nodes: int, copies: int, cursors: Cursors, batch: int) -> None:
+        self.cursors = cursors
+        self.buckets: list[deque[Pointer]] = [deque() for _ in range(nodes)]
+        self.retired: deque[Retired] = deque()
+        self.writing: set[Pointer] = set()
+        """Buffers that are taken and not linked, as far as this machine knows."""
+        self.loads = [0] * nodes
+        """Bytes to and from each node, since time zero."""
+        self.told = [0] * nodes
+        """Of these, what the metadata server has been told."""
+        self.wanted: Signal | None = None
+        """The thread that fetches buffers and retires versions waits for this."""
+        self._copies = copies
+        self._batch = batch
+        self._turn = 0
+        self._waiting: list[Signal] = []
+
+    def fill(self, pointers: Sequence[Pointer]) -> None:
+        """Free buffers have come."""
+        for pointer in pointers:
+            self.buckets[pointer.node].append(pointer)
+        waiting, self._waiting = self._waiting, []
+        for signal in waiting:
+            signal.set()
+
+    def is_low(self) -> bool:
+        """Whether buffers, or versions to retire, are enough for a message to the metadata server."""
+        return self.needed() >= self._batch or len(self.retired) >= self._batch
+
+    def needed(self) -> int:
+        """How many buffers are missing."""
+        return self._batch * len(self.buckets) - sum(map(len, self.buckets))
+
+    def take(self, *, balanced: bool, lost: Callable[[int], bool]) -> Version | None:
+        """A buffer for each copy, on different nodes; None if there are not enough.
+
+        From the buckets in turn, or (``balanced``) from those of the least used nodes.
+        """
+        nodes = range(len(self.buckets))
+        having = [node for node in nodes if self.buckets[node] and not lost(node)]
+        copies = min(self._copies, sum(not lost(node) for node in nodes))
+        if len(having) < copies:
+            return None
+        if balanced:
+            having.sort(key=lambda node: (self.loads[node], node))
+        else:
+            having.sort(key=lambda node: (node - self._turn) % len(self.buckets))
+            self._turn = (having[0] + 1) % len(self.buckets)
+        chosen = tuple(self.buckets[node].popleft() for node in having[:copies])
+        self.writing.update(chosen)
+        return chosen + chosen[:1] * (self._copies - copies)
+
+    def wait(self, thread: Thread) -> Signal:
+        """A signal that is raised when buffers have come."""
+        signal = Signal(thread.clock)
+        self._waiting.append(signal)
+        return signal
+
+    def held(self) -> list[Pointer]:
+        """All buffers that are this machine's."""
+        return [*(pointer for bucket in self.buckets for pointer in bucket), *sorted(self.writing)]

@@ -1,0 +1,108 @@
+"""What clients and metadata servers say to each other, by SEND.
+
+Source: Tsai et al., ATC'20, sections 5.1, 5.2 and 5.4, which name the requests; their fields are a reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...layout import U32, U64, Layout, Rest
+from .header import WORD, Pointer, Version, pack_version, unpack_version
+
+NOT_HERE = b"\0"
+"""The reply of a server that only keeps a copy: the client asks the next one."""
+ABSENT, PRESENT = b"\1", b"\2"
+"""The first byte of other replies: whether there is such a key."""
+KEY_BYTES = 4
+
+
+class Open(Layout):
+    """Ask for the head of a key's chain: the reply, or that there is none."""
+
+    key = U32()
+
+
+class Create(Layout):
+    """A key's first version is written: the reply is its head, which is another one if the key is there already."""
+
+    key = U32()
+    version = Rest()
+
+
+class Delete(Layout):
+    """A key ends with a version, which says so itself. The reply comes when no metadata server has the key."""
+
+    key = U32()
+    version = Rest()
+
+
+class Repair(Layout):
+    """A replicated write behind a version does not end: complete it, or let another begin. The reply comes then."""
+
+    key = U32()
+    version = Rest()
+
+
+class Retire(Layout):
+    """Versions that have been superseded, each with its key and its successor."""
+
+    retired = Rest()
+
+
+class Allocate(Layout):
+    """Ask for so many buffers: the reply. How many bytes went to and from each node since the last time."""
+
+    wanted = U32()
+    loads = Rest()
+
+
+class Register(Layout):
+    """A client machine has lost the metadata server that it had: the buffers in its hands."""
+
+    held = Rest()
+
+
+class Copy(Layout):
+    """To a backup: what the heads of keys are now, zero where there is none. The reply comes when it has them."""
+
+    rows = Rest()
+
+
+class Row(Layout):
+    """What a metadata server keeps of a key in its persistent memory: a line."""
+
+    head_0 = U64()
+    head_1 = U64()
+    head_2 = U64()
+    head_3 = U64()
+    key = Rest()
+
+
+def pack_changes(changes: Iterable[tuple[int, Sequence[Version | None]]], copies: int) -> bytes:
+    """Keys, each with some versions."""
+    return b"".join(
+        key.to_bytes(KEY_BYTES, "little") + b"".join(pack_version(version, copies) for version in versions)
+        for key, versions in changes
+    )
+
+
+def unpack_changes(data: bytes, each: int, copies: int) -> list[tuple[int, list[Version | None]]]:
+    """The same again: ``each`` is how many versions there are with a key."""
+    found, version_bytes = [], WORD * copies
+    for at in range(0, len(data), KEY_BYTES + each * version_bytes):
+        starts = range(at + KEY_BYTES, at + KEY_BYTES + each * version_bytes, version_bytes)
+        versions = [unpack_version(data[start : start + version_bytes], copies) for start in starts]
+        found.append((int.from_bytes(data[at : at + KEY_BYTES], "little"), versions))
+    return found
+
+
+def pack_pointers(pointers: Iterable[Pointer]) -> bytes:
+    """Pointers, one behind the other."""
+    return b"".join(pointer.pack().to_bytes(WORD, "little") for pointer in pointers)
+
+
+def unpack_pointers(data: bytes) -> list[Pointer]:
+    """The same again."""
+    words = (int.from_bytes(data[at : at + WORD], "little") for at in range(0, len(data), WORD))
+    return [pointer for word in words if (pointer := Pointer.unpack(word)) is not None]

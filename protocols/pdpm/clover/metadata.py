@@ -1,0 +1,344 @@
+"""The metadata server: it keeps the head of each key's chain, gives out free buffers, and takes retired ones back.
+
+Source: Tsai et al., ATC'20, sections 5.2 and 5.4. It never talks to data nodes while all goes well. What it keeps in
+its persistent memory, and on its backups, is keys and heads; all else it finds out by reading chains.
+
+What the paper leaves open is read so. A head that has moved is durable, and known to the backups, before a buffer from
+before it is given out again (``heads=at create``: only the first head ever is, which is the letter of section 5.4). A
+server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
+wait for the epoch, and are read for their GC version then. A backup takes over when the first client comes to it; the
+server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
+a version is missing, half-made links completed, and shortcuts written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from ....models.cpu import Signal, Thread
+from ....models.system import Node
+from ...parts.locks import Locks
+from ...parts.rpc import Connection, Listener, VerbsError
+from ...scheme import Role
+from ..data import Code, Links
+from .header import VERSIONS, WORD, Pointer, Version, pack_version, unpack_version
+from .messages import (
+    ABSENT,
+    KEY_BYTES,
+    NOT_HERE,
+    PRESENT,
+    Allocate,
+    Copy,
+    Create,
+    Delete,
+    Open,
+    Register,
+    Repair,
+    Retire,
+    Row,
+    pack_changes,
+    pack_pointers,
+    unpack_changes,
+    unpack_pointers,
+)
+from .repair import ChainReader
+from .space import Chains, Space
+
+if TYPE_CHECKING:
+    from .clover import Clover
+
+ROW_BYTES = 64
+EPOCH_NOTICE = 1
+"""The immediate by which a server tells its clients that an epoch is over."""
+
+
+class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, background=1):
+    """A metadata server: the first one serves, the others keep copies."""
+
+    scheme: Clover
+
+    def __init__(self, scheme: Clover, node: Node, number: int) -> None:
+        super().__init__(scheme, node, number)
+        self.pm = node.memory["pm"]
+        self.rows = self.pm.allocate(ROW_BYTES * len(self.sizes.objects), "rows", item_bytes=ROW_BYTES)
+        self.head_bytes = WORD * scheme.copies
+
+    @override
+    def begin(self) -> None:
+        batch, nodes = self.scheme.batch, len(self.scheme.roles["data"])
+        held = WORD * (2 * batch * nodes + 2 * self.sizes.clients)
+        room = 64 + max(batch * (KEY_BYTES + 2 * self.head_bytes), held)
+        handlers: dict[Any, Callable[..., Code]] = {
+            Open: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
+            Allocate: self.on_allocate, Register: self.on_register, Repair: self.on_repair, Copy: self.on_copy,
+        }  # fmt: skip
+        self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
+        self.locks = Locks(self.system.clock, self.sizes.threads)
+        self.serves = self.scheme.serving() is self
+        self.space: Space = self.scheme.full_space()
+        self.chains = Chains(self.scheme.loaded_head)
+        self.registered: set[Pointer] = set()
+        """Buffers in the hands of clients that have come from another server, or from this one's process before."""
+        self.overflowed = Signal(self.system.clock)
+        self.unknown = False
+        """Whether buffers wait of which nobody knows whether they are free."""
+        self.backups: dict[str, list[Connection]] = {}
+        """By thread: the connections to the backups."""
+
+    @override
+    def start(self) -> None:
+        process = self.node.process(self.node.name)
+        for number in range(self.sizes.threads):
+            thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
+            if self.serves:
+                self.connect_backups(thread)
+            process.start(self.listener.serve(thread, number))
+        process.start(self.free_later(self.background_thread(0, f"{self.node.name} epochs")))
+        self.listener.listen()
+
+    def connect_backups(self, thread: Thread) -> None:
+        """Have a connection to each server that stands behind this one."""
+        behind = [one for one in self.scheme.standing("metadata") if one.number > self.number]
+        self.backups[thread.name] = [one.listener.accept(thread, self.node, 64) for one in behind]
+
+    # requests: each returns the reply --------------------------------------------------------------------------------
+    def on_open(self, thread: Thread, request: Open) -> Code:
+        """The head of a key's chain."""
+        yield from thread.compute()
+        return self.head_of(request.key)
+
+    def head_of(self, key: int) -> bytes:
+        """What a client learns of a key."""
+        if not self.serves:
+            return NOT_HERE
+        chain = self.chains.of(key)
+        return ABSENT if chain is None else PRESENT + pack_version(chain.head, self.scheme.copies)
+
+    def on_create(self, thread: Thread, request: Create) -> Code:
+        """A key that is not there gets a head."""
+        return (yield from self.locks.under(thread, "chains", self.create(thread, request)))
+
+    def create(self, thread: Thread, request: Create) -> Code:
+        version = unpack_version(request.version, self.scheme.copies)
+        if self.serves and version is not None and self.chains.of(request.key) is None:
+            yield from self.change(thread, [(request.key, version)])
+            self.chains.create(request.key, version)
+        return self.head_of(request.key)
+
+    def on_delete(self, thread: Thread, request: Delete) -> Code:
+        """A key is there no more."""
+        return (yield from self.locks.under(thread, "chains", self.delete(thread, request)))
+
+    def delete(self, thread: Thread, request: Delete) -> Code:
+        end = unpack_version(request.version, self.scheme.copies)
+        if not self.serves:
+            return NOT_HERE
+        if end is not None and self.space.version(end[0].node, end[0].buffer) == end[0].version:
+            before = self.chains.of(request.key)
+            gone = list(self.chains.delete(request.key, end))
+            if before is not None and self.chains.of(request.key) is None:
+                yield from self.change(thread, [(request.key, None)])
+            self.reclaim(thread, gone)
+        return ABSENT
+
+    def on_retire(self, thread: Thread, request: Retire) -> Code:
+        """Move heads on, and have the buffers before them."""
+        return (yield from self.locks.under(thread, "chains", self.retire(thread, request)))
+
+    def retire(self, thread: Thread, request: Retire) -> Code:
+        if not self.serves:
+            return NOT_HERE
+        gone: list[Version] = []
+        moved: dict[int, Version] = {}
+        for key, (old, new) in unpack_changes(request.retired, 2, self.scheme.copies):
+            if old is None or new is None or self.space.version(old[0].node, old[0].buffer) != old[0].version:
+                continue  # it has come before
+            gone += self.chains.retire(key, old, new)
+            chain = self.chains.of(key)
+            if chain is not None:
+                moved[key] = chain.head
+        if moved and self.scheme.option("heads") == "moved":
+            yield from self.change(thread, list(moved.items()))
+        self.reclaim(thread, gone)
+        return PRESENT
+
+    def reclaim(self, thread: Thread, versions: Iterable[Version]) -> None:
+        """The buffers of versions are free."""
+        for version in versions:
+            for pointer in dict.fromkeys(version):
+                if self.space.reclaim(pointer):
+                    self.registered.discard(pointer)
+                    self.scheme.freed(thread.name, pointer)
+        if self.space.overflowed:
+            self.overflowed.set()
+
+    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+        """Give a client buffers."""
+        return (yield from self.locks.under(thread, "chains", self.allocate(thread, request)))
+
+    def allocate(self, thread: Thread, request: Allocate) -> Code:
+        yield from thread.compute()
+        if not self.serves:
+            return NOT_HERE
+        loads = [int.from_bytes(request.loads[at : at + WORD], "little") for at in range(0, len(request.loads), WORD)]
+        self.space.told(loads)
+        pointers = list(self.space.give(request.wanted, balanced=self.scheme.option("balance") != "none"))
+        for pointer in pointers:
+            self.scheme.given(thread.name, pointer)
+        return PRESENT + pack_pointers(pointers)
+
+    def on_register(self, thread: Thread, request: Register) -> Code:
+        """A client comes from another server: this one takes over, if it has not."""
+        return (yield from self.locks.under(thread, "chains", self.register(thread, request)))
+
+    def register(self, thread: Thread, request: Register) -> Code:
+        held = unpack_pointers(request.held)
+        self.registered.update(held)
+        if not self.serves:
+            yield from self.become_serving(thread)
+        for pointer in held:
+            self.space.versions[pointer.node, pointer.buffer] = pointer.version
+        return PRESENT
+
+    def on_repair(self, thread: Thread, request: Repair) -> Code:
+        """Complete a link that was begun, or have another client begin its own."""
+        return (yield from self.locks.under(thread, "chains", self.repair(thread, request)))
+
+    def repair(self, thread: Thread, request: Repair) -> Code:
+        version = unpack_version(request.version, self.scheme.copies)
+        if version is not None:
+            yield from self.reader(thread).mend(version)
+        return PRESENT if self.serves else NOT_HERE
+
+    def on_copy(self, thread: Thread, request: Copy) -> Code:
+        """Keep what the serving server says."""
+        for key, (head,) in unpack_changes(request.rows, 1, self.scheme.copies):
+            yield from self.put_row(thread, key, head)
+        yield from thread.sfence()
+        return PRESENT
+
+    # its persistent memory ----------------------------------------------------------------------------------------
+    def row(self, key: int) -> int:
+        """The address of a key's row."""
+        return self.rows + key * ROW_BYTES
+
+    def change(self, thread: Thread, changes: list[tuple[int, Version | None]]) -> Code:
+        """Heads are others now, or gone: durable here and on the backups when this returns."""
+        for key, head in changes:
+            yield from self.put_row(thread, key, head)
+        yield from thread.sfence()
+        rows = pack_changes([(key, [head]) for key, head in changes], self.scheme.copies)
+        for backup in list(self.backups.get(thread.name, ())):
+            try:
+                yield from backup.call(Copy, rows=rows)
+            except VerbsError:  # that backup is gone
+                self.backups[thread.name].remove(backup)
+
+    def put_row(self, thread: Thread, key: int, head: Version | None) -> Code:
+        """Store a head, and write it back; the caller fences."""
+        yield from thread.store(self.row(key), pack_version(head, self.scheme.copies))
+        yield from thread.clwb(self.row(key), self.head_bytes)
+
+    # after a failure, chain by chain -----------------------------------------------------------------------------
+    def reader(self, thread: Thread) -> ChainReader:
+        """What reads chains on data nodes by a thread of this machine."""
+        links = Links(thread, self.node, self.scheme, self.scheme.pool.header_bytes, 4 * self.scheme.copies)
+        return ChainReader(links, self.scheme.geometry)
+
+    def become_serving(self, thread: Thread) -> Code:
+        """Read all chains, and serve."""
+        results = []
+        for unit in self.recovery_units():
+            results.append((yield from self.recover_unit(thread, unit)))
+        yield from self.finish_recovery(thread, results)
+        self.connect_backups(thread)
+
+    @override
+    def recovery_units(self) -> Iterable[Hashable]:
+        return range(len(self.sizes.objects))
+
+    @override
+    def units_of(self, object: Hashable) -> Iterable[Hashable]:
+        return (self.sizes.objects.index(object),)
+
+    @override
+    def recover_unit(self, thread: Thread, unit: Any) -> Code:
+        """One key: returns it with the versions of its chain that are there; None if there is no such key."""
+        head = unpack_version((yield from thread.load(self.row(unit), self.head_bytes)), self.scheme.copies)
+        if head is None:
+            return None
+        if self._reader_of != thread:
+            self._reader_of, self._reader = thread, self.reader(thread)
+        versions, deleted = yield from self._reader.read(head, mend=self.scheme.nobody_lives())
+        if deleted and self.scheme.nobody_lives():
+            yield from self.put_row(thread, unit, None)
+            yield from thread.sfence()
+            return None
+        if versions and self.scheme.nobody_lives():
+            yield from self._reader.point(unit, versions[-1])
+        self.chains.create(unit, head)
+        return unit, head, versions
+
+    _reader_of: Thread | None = None
+    _reader: ChainReader
+
+    @override
+    def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
+        """Serve; what is in no chain is free later."""
+        yield from thread.compute()
+        found = [result for result in results if result is not None]
+        self.space = self.scheme.empty_space()
+        heads = {key: head for key, head, _ in found}
+        self.chains = Chains(heads.get)
+        for key, _, versions in found:
+            for old, new in pairwise(versions):
+                list(self.chains.retire(key, old, new))
+            for pointer in (pointer for version in versions for pointer in version):
+                self.space.versions[pointer.node, pointer.buffer] = pointer.version
+        self.serves, self.unknown = True, True
+        self.overflowed.set()
+
+    # free later ----------------------------------------------------------------------------------------------------
+    def free_later(self, thread: Thread) -> Code:
+        """Buffers whose GC versions have wrapped around, or are unknown, are free when the epoch is over."""
+        while True:
+            yield from thread.block(self.overflowed)
+            waiting, self.space.overflowed = self.space.overflowed, []
+            unknown, self.unknown = self.unknown, False
+            yield from thread.sleep_until(thread.deadline(str(self.scheme.option("epoch"))))
+            yield from self.listener.tell_all(thread, EPOCH_NOTICE)
+            for pointer in waiting:
+                self.space.free[pointer.node].append(pointer.buffer)
+            if unknown:
+                yield from self.find_free(thread)
+
+    def find_free(self, thread: Thread) -> Code:
+        """Read the chains again, and the GC version of each buffer that is in none of them and in nobody's hands."""
+        reader, used = self.reader(thread), set(self.registered)
+        for key in range(len(self.sizes.objects)):
+            chain = self.chains.of(key)
+            if chain is not None:
+                versions, _ = yield from reader.read(chain.head, mend=False)
+                used.update(pointer for version in versions for pointer in version)
+        taken = {(pointer.node, pointer.buffer) for pointer in used}
+        pool = self.scheme.pool
+        for node in range(pool.nodes):
+            for buffer in range(pool.buffers):
+                if (node, buffer) not in taken:
+                    version = yield from reader.own(Pointer(node, buffer, 0))
+                    if version is not None:
+                        self.space.versions[node, buffer] = (version + 1) % VERSIONS or 1
+                        self.space.free[node].append(buffer)
+                        self.scheme.freed(thread.name, Pointer(node, buffer, 0))
+
+
+def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
+    """A row before the run."""
+    words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
+    return Row.pack(head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[:ROW_BYTES].ljust(
+        ROW_BYTES, b"\0"
+    )

@@ -1,0 +1,64 @@
+"""A client thread's way to the metadata server that serves, whichever that is by now.
+
+Source: Tsai et al., ATC'20, section 5.4: backups. What the paper leaves open is read so. A client that finds its
+connection broken goes to the server behind, the last one's successor being the first, and says which buffers are in
+its hands. With one server only it waits until that is there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....models.cpu import Thread
+from ....models.system import Node
+from ...layout import Layout
+from ...parts.rpc import Connection, VerbsError
+from ..data import Code
+from .library import Library
+from .messages import NOT_HERE, Register, pack_pointers
+from .metadata import MetadataServer
+
+
+class Servers:
+    """Calls of one thread."""
+
+    def __init__(self, thread: Thread, node: Node, servers: Sequence[MetadataServer], library: Library) -> None:
+        self._thread = thread
+        self._node = node
+        self._servers = servers
+        self._library = library
+        self._number = next((one.number for one in servers if one.serves), 0)
+        self._connection: Connection | None = self._connect()
+
+    def _connect(self) -> Connection:
+        connection = self._servers[self._number].listener.accept(self._thread, self._node, 64)
+        connection.expect_notices()
+        return connection
+
+    def call(self, kind: type[Layout], **fields: Any) -> Code:
+        """Call the server that serves; returns its reply. It may be called more than once for that."""
+        while True:
+            try:
+                if self._connection is None:
+                    yield from self._come_to_another()
+                reply = yield from self._connection.call(kind, **fields)  # type: ignore[union-attr]
+            except VerbsError as error:
+                if not error.disconnected:
+                    raise
+                self._leave()
+                continue
+            if reply != NOT_HERE:
+                return reply
+            self._leave()
+
+    def _leave(self) -> None:
+        self._connection = None
+        self._number = (self._number + 1) % len(self._servers)
+
+    def _come_to_another(self) -> Code:
+        if len(self._servers) == 1:
+            yield from self._servers[0].listener.until_listening(self._thread)
+        self._connection = self._connect()
+        self._thread.count("metadata servers changed")
+        yield from self._connection.call(Register, held=pack_pointers(self._library.held()))

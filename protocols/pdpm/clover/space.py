@@ -1,0 +1,144 @@
+"""What a metadata server keeps in its memory: free buffers, and of each key's chain the part that is known.
+
+Source: Tsai et al., ATC'20, section 5.2. A buffer that comes back gets the next GC version, and waits at the end of
+its node's FreeList; one whose version wraps around waits in the OvflowList before.
+
+What the paper leaves open is read so. Whoever supersedes a version retires it, and names its successor. A version is
+reclaimed when those before it are: so a chain that begins at the head that the server knows is always whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from .header import VERSIONS, Pointer, Version
+from .pool import Pool
+
+Row = Callable[[int], Version | None]
+
+
+class Space:
+    """The buffers of all data nodes, as far as they are free, and the GC version of each."""
+
+    def __init__(self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True) -> None:
+        """``free``: the free buffers of each node, in order; ``checks``: with GC versions (else as the strawman)."""
+        self.pool = pool
+        self._checks = checks
+        self.free = [deque(buffers) for buffers in free]
+        self.overflowed: list[Pointer] = []
+        """Buffers whose version has wrapped around."""
+        self.versions: dict[tuple[int, int], int] = {}
+        """By node and buffer, where it is not what it was at first."""
+        self._load = [0] * pool.nodes
+        self._turn = 0
+
+    def version(self, node: int, buffer: int) -> int:
+        """The GC version that a buffer has, or will have when it is given away: no buffer is given away with 0 first,
+        which is what memory holds that was never written.
+        """
+        return self.versions.get((node, buffer), int(buffer >= self.pool.loaded))
+
+    def reclaim(self, pointer: Pointer) -> bool:
+        """A buffer is not used any more; returns whether it was (a request may come twice)."""
+        where = pointer.node, pointer.buffer
+        if self.version(*where) != pointer.version:
+            return False
+        self.versions[where] = (pointer.version + 1) % VERSIONS if self._checks else pointer.version
+        if self.versions[where] == 0 and self._checks:
+            self.overflowed.append(pointer._replace(version=0))
+        else:
+            self.free[pointer.node].append(pointer.buffer)
+        return True
+
+    def told(self, loads: Sequence[int]) -> None:
+        """A client machine has moved so many bytes to and from each node since it said so last."""
+        self._load = [before + more for before, more in zip(self._load, loads, strict=True)]
+
+    def give(self, count: int, *, balanced: bool) -> Iterator[Pointer]:
+        """So many buffers, or as many as there are: from each node in turn, or from those with the least load."""
+        for _ in range(count):
+            node = self._next(balanced)
+            if node is None:
+                return
+            yield self.take(node)
+
+    def take(self, node: int) -> Pointer:
+        """The buffer of a node that has been free for longest."""
+        buffer = self.free[node].popleft()
+        return Pointer(node, buffer, self.version(node, buffer))
+
+    def _next(self, balanced: bool) -> int | None:
+        having = [node for node, free in enumerate(self.free) if free]
+        if not having:
+            return None
+        if balanced:
+            node = min(having, key=lambda one: (self._load[one], one))
+            self._load[node] += self.pool.buffer_bytes
+            return node
+        node = min(having, key=lambda one: (one - self._turn) % self.pool.nodes)
+        self._turn = (node + 1) % self.pool.nodes
+        return node
+
+
+class Chain:
+    """What is known of a key's chain: the head, and links behind it that do not reach it yet."""
+
+    __slots__ = ("behind", "end", "head")
+
+    def __init__(self, head: Version) -> None:
+        self.head = head
+        self.behind: dict[Version, Version] = {}
+        self.end: Version | None = None
+        """The last version of a deleted key."""
+
+    def advance(self) -> Iterator[Version]:
+        """Move the head along the links; yields each version that is not needed any more."""
+        while (following := self.behind.pop(self.head, None)) is not None:
+            before, self.head = self.head, following
+            yield before
+        if self.head == self.end:
+            self.end = None
+            yield self.head
+
+
+class Chains:
+    """The chains of all keys, and those of deleted ones whose versions have not all been retired."""
+
+    def __init__(self, first: Row) -> None:
+        """``first``: the head of a key of which nothing has been heard."""
+        self._first = first
+        self._known: dict[int, Chain | None] = {}
+        self._ending: dict[int, list[Chain]] = {}
+
+    def of(self, key: int) -> Chain | None:
+        """A key's chain; None if there is no such key."""
+        if key not in self._known:
+            head = self._first(key)
+            self._known[key] = None if head is None else Chain(head)
+        return self._known[key]
+
+    def create(self, key: int, head: Version) -> Chain:
+        """A key is there now."""
+        chain = self._known[key] = Chain(head)
+        return chain
+
+    def retire(self, key: int, old: Version, new: Version) -> Iterator[Version]:
+        """A version has been superseded; yields the versions that are not needed any more."""
+        chain = self.of(key)
+        for one in [*([chain] if chain is not None else []), *self._ending.get(key, ())]:
+            one.behind[old] = new
+            yield from one.advance()
+        self._ending[key] = [one for one in self._ending.get(key, ()) if one.end is not None]
+
+    def delete(self, key: int, end: Version) -> Iterator[Version]:
+        """A key ends with this version; yields the versions that are not needed any more.
+
+        Nothing, if it is known already: the key may be there again.
+        """
+        chain = self.of(key)
+        if chain is not None and all(one.end != end for one in self._ending.get(key, ())):
+            self._known[key] = None
+            chain.end = end
+            self._ending.setdefault(key, []).append(chain)
+            yield from chain.advance()
