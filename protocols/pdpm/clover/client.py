@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import override
 
@@ -18,16 +18,16 @@ from ....models.system import Node
 from ...parts.onesided import Posted, VerbsError
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role
 from ..data import WORD, Code, Links
-from .header import DELETED, Pointer, Version, Word, header, pack_version, unpack_version
+from .header import DELETED, Cursor, Pointer, Version, Word, header, pack_shortcut, pack_version
 from .library import Cursors, Library, Retired
 from .messages import (
-    ABSENT,
     Allocate,
     Create,
     Delete,
     Open,
     Retire,
     pack_changes,
+    unpack_chain,
     unpack_pointers,
 )
 from .replicated import end_copies, link_copies, take_tail
@@ -36,6 +36,13 @@ from .walk import Aborted, Found, KeyDeleted, StaleCursor, Walk
 
 if TYPE_CHECKING:
     from .clover import Clover
+
+
+class Latest(NamedTuple):
+    """The newest version of a key, and its value where that was read."""
+
+    cursor: Cursor
+    value: bytes
 
 
 @dataclass
@@ -59,7 +66,7 @@ class CloverClient(Role, invokes=True, background=1):
     @override
     def begin(self) -> None:
         scheme = self.scheme
-        first = scheme.cursor_of if not scheme.failures else lambda _: None
+        first = scheme.loaded_chain if not scheme.failures else lambda _: None
         cursors = Cursors(scheme.cached_keys(), first, recent=scheme.option("evict") == "lru")
         self.library = Library(self.pool.nodes, self.copies, cursors, scheme.batch)
         self.trip = SmoothedTime()
@@ -94,7 +101,7 @@ class CloverClient(Role, invokes=True, background=1):
         library = self.library
         some = [library.retired[turn] for turn in range(min(len(library.retired), self.scheme.batch))]
         if some:
-            changes = [(one.key, (one.old, one.new)) for one in some]
+            changes = [(one.key, one.generation, (one.old, one.new)) for one in some]
             yield from servers.call(Retire, retired=pack_changes(changes, self.copies))
             for _ in some:
                 library.retired.popleft()
@@ -146,8 +153,8 @@ class CloverClient(Role, invokes=True, background=1):
             copy = min(standing, key=lambda one: (self.library.loads[version[one].node], one))
         return copy
 
-    def find(self, session: Session, key: int, start: Version | None, *, value: bool) -> Code:
-        """The newest version of a key, from a version on, or from the cursor; None if there is no such key."""
+    def find(self, session: Session, key: int, start: Cursor | None, *, value: bool) -> Code:
+        """The newest version of a key, from ``start`` on or from the machine's cursor; None if there is no such key."""
         thread, last = session.thread, None
         while True:
             asked = start is None and (start := self.library.cursors.find(key)) is None
@@ -172,31 +179,32 @@ class CloverClient(Role, invokes=True, background=1):
                     raise OperationFailed("the head of its chain is not there") from None
                 last, start = (start if asked else None), None
             except KeyDeleted as end:
-                yield from self.tell_deleted(session, key, end.version)
+                yield from self.tell_deleted(session, key, Cursor(end.version, start.generation))
                 start = None
             else:
                 if found.hops is None:
                     thread.count("shortcuts")
                 elif found.hops:
                     thread.count("hops", found.hops)
-                self.move(thread, key, found.version)
-                return found
+                latest = Cursor(found.version, start.generation)
+                self.move(thread, key, latest)
+                return Latest(latest, found.value)
 
     def open(self, session: Session, key: int) -> Code:
         """Ask the metadata server for the head of a key's chain."""
         reply = yield from session.servers.call(Open, key=key)
-        return None if reply[:1] == ABSENT else unpack_version(reply[1:], self.copies)
+        return unpack_chain(reply, self.copies)
 
-    def move(self, thread: Thread, key: int, version: Version) -> None:
-        """The cursor points there from now on, for as long as it is used now and then."""
-        self.library.cursors.move(key, version, thread.deadline(str(self.scheme.option("epoch"))))
+    def move(self, thread: Thread, key: int, cursor: Cursor) -> None:
+        """The cursor is this one from now on, for as long as it is used now and then."""
+        self.library.cursors.move(key, cursor, thread.deadline(str(self.scheme.option("epoch"))))
 
     def get(self, session: Session, key: int) -> Code:
         """The value of the newest version."""
         found = yield from self.find(session, key, None, value=True)
         if found is None:
             return None
-        self.note(found.version[0], self.pool.version_bytes)
+        self.note(found.cursor.version[0], self.pool.version_bytes)
         return found.value
 
     def note(self, pointer: Pointer, length: int) -> None:
@@ -216,21 +224,21 @@ class CloverClient(Role, invokes=True, background=1):
         while True:
             if tail is None:
                 tail = yield from self.create(session, key, new)
-                if tail == new:
+                if tail is not None and tail.version == new:
                     break
             else:
                 linked, following = yield from self.linking(session, key, tail, new, written)
                 if linked:
-                    self.library.retired.append(Retired(key, tail, new))
+                    self.library.retired.append(Retired(key, tail.generation, tail.version, new))
                     break
                 session.thread.count("retries")
                 found = yield from self.find(session, key, following, value=False)
-                tail = None if found is None else found.version
+                tail = None if found is None else found.cursor
         self.library.writing.difference_update(new)
-        yield from self.publish(session, key, new)
+        yield from self.publish(session, key, Cursor(new, tail.generation))
         self.wake()
 
-    def linking(self, session: Session, key: int, tail: Version, new: Version, written: Sequence[Posted]) -> Code:
+    def linking(self, session: Session, key: int, tail: Cursor, new: Version, written: Sequence[Posted]) -> Code:
         """Link a version behind another: whether that was the newest one, and else from where to look for it, if not
         from the cursor. ``written`` are the WRITEs of the new version, which may be under way.
         """
@@ -238,7 +246,7 @@ class CloverClient(Role, invokes=True, background=1):
             return (yield from self.link(session, key, tail, new))
         marked = yield from take_tail(self, session, key, tail, written)
         if marked:
-            yield from link_copies(self, session, tail, new)
+            yield from link_copies(self, session, tail.version, new)
         return marked, None if marked else tail
 
     def buffers(self, session: Session) -> Code:
@@ -266,60 +274,61 @@ class CloverClient(Role, invokes=True, background=1):
     def create(self, session: Session, key: int, new: Version) -> Code:
         """Have the metadata server know a key; returns its head."""
         reply = yield from session.servers.call(Create, key=key, version=pack_version(new, self.copies))
-        return unpack_version(reply[1:], self.copies)
+        return unpack_chain(reply, self.copies)
 
-    def link(self, session: Session, key: int, tail: Version, new: Version) -> Code:
+    def link(self, session: Session, key: int, tail: Cursor, new: Version) -> Code:
         """Link a version behind another by CAS: whether that was the newest one, and else what follows it, if anything
         does.
         """
-        own = tail[0].version
-        free, linked = Word(None, own), Word(new[0], own)
-        place = self.scheme.geometry.buffer(tail[0])
+        primary = tail.version[0]
+        free, linked = Word(None, primary.version), Word(new[0], primary.version)
+        place = self.scheme.geometry.buffer(primary)
         there = yield from session.links.compare_and_swap(place, free.pack(), linked.pack())
         if there == free.pack():
             return True, None
         word = Word.unpack(there)
-        if word.own != own:
+        if word.own != primary.version:
             self.library.cursors.drop(key)
         elif word.flags & DELETED:
             yield from self.tell_deleted(session, key, tail)
         elif word.next is not None:
-            return False, (word.next,)
+            return False, Cursor((word.next,), tail.generation)
         return False, None
 
-    def publish(self, session: Session, key: int, new: Version) -> Code:
+    def publish(self, session: Session, key: int, new: Cursor) -> Code:
         """Move cursor and shortcut to a version that has been linked."""
         self.move(session.thread, key, new)
         shortcut = self.scheme.geometry.shortcut(key)
         if not session.links.is_lost(shortcut.node):
-            yield from session.links.hint(shortcut, pack_version(new, self.copies))
+            yield from session.links.hint(shortcut, pack_shortcut(new, self.copies))
 
     def delete(self, session: Session, key: int) -> Code:
         """Mark the newest version as the last one, then have the metadata servers forget the key."""
         start = None
         while (found := (yield from self.find(session, key, start, value=False))) is not None:
-            tail: Version = found.version
+            tail: Cursor = found.cursor
             if (yield from self.end(session, key, tail)):
                 yield from self.tell_deleted(session, key, tail)
                 return
             start = None
 
-    def end(self, session: Session, key: int, tail: Version) -> Code:
+    def end(self, session: Session, key: int, tail: Cursor) -> Code:
         """Mark a version as the last one of its key; whether it was the newest one."""
         if self.copies > 1:
             marked = yield from take_tail(self, session, key, tail, ())
             if marked:
-                yield from end_copies(self, session, tail)
+                yield from end_copies(self, session, tail.version)
             return marked
-        free = Word(None, tail[0].version)
-        place = self.scheme.geometry.buffer(tail[0])
+        free = Word(None, tail.version[0].version)
+        place = self.scheme.geometry.buffer(tail.version[0])
         there = yield from session.links.compare_and_swap(place, free.pack(), free._replace(flags=DELETED).pack())
         return there == free.pack()
 
-    def tell_deleted(self, session: Session, key: int, end: Version) -> Code:
-        """Tell the metadata server that a key ends with this version, as whoever finds it does."""
+    def tell_deleted(self, session: Session, key: int, end: Cursor) -> Code:
+        """Tell the metadata server that a key's chain ends with this version, as whoever finds it does."""
         self.library.cursors.drop(key)
-        yield from session.servers.call(Delete, key=key, version=pack_version(end, self.copies))
+        version = pack_version(end.version, self.copies)
+        yield from session.servers.call(Delete, key=key, generation=end.generation, version=version)
 
 
 WHEN_NONE_IS_FREE = "20 us"

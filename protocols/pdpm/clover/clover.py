@@ -33,7 +33,7 @@ from ...parts.kv import key_bytes
 from ...scheme import Limits, PastOperation, Request, Sizes
 from ..data import DURABLE, REPLICAS, WORD, DataNode, PdpmScheme, Region
 from .client import CloverClient
-from .header import Pointer, Version
+from .header import Cursor, Pointer
 from .library import Library, Retired
 from .metadata import ROW_BYTES, MetadataServer, row_line
 from .pool import LARGEST_BYTES, Geometry, Image, Pool
@@ -159,13 +159,9 @@ class Clover(PdpmScheme, name="clover"):
         """No free buffers."""
         return Space(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
 
-    def loaded_head(self, key: int) -> Version | None:
-        """The head of a key's chain before time zero."""
-        return self.pool.first_version(key) if key in self._loaded else None
-
-    def cursor_of(self, key: int) -> Version | None:
-        """The version that a machine knows of a key that it has not used."""
-        return self.pool.first_version(key) if key in self._loaded else None
+    def loaded_chain(self, key: int) -> Cursor | None:
+        """A key's chain before time zero, as the metadata server and the clients know it."""
+        return Cursor(self.pool.first_version(key), 0) if key in self._loaded else None
 
     def given(self, process: str, pointer: Pointer) -> None:
         """A buffer has been given to a client."""
@@ -218,14 +214,14 @@ class Clover(PdpmScheme, name="clover"):
             key, library = index(one.object), clients[one.process // each].library
             old = self.image.version_of(key)
             if one.f == "get":
-                library.cursors.move(key, old)
+                library.cursors.move(key, Cursor(old, 0))
                 continue
             new = library.take(balanced=False, lost=lambda _: False)
             assert new is not None
             library.writing.clear()
             self.image.append(key, old, new)
-            library.cursors.move(key, new)
-            library.retired.append(Retired(key, old, new))
+            library.cursors.move(key, Cursor(new, 0))
+            library.retired.append(Retired(key, 0, old, new))
             if library.is_low():
                 self._exchange(server, library)
 
@@ -233,7 +229,7 @@ class Clover(PdpmScheme, name="clover"):
         """A machine retires versions and fetches buffers."""
         while library.retired:
             gone = library.retired.popleft()
-            for version in server.chains.retire(gone.key, gone.old, gone.new):
+            for version in server.chains.retire(gone.key, 0, gone.old, gone.new):
                 for pointer in version:
                     server.space.reclaim(pointer)
         for pointer in server.space.overflowed:

@@ -18,6 +18,7 @@ DELETED = 2
 UNCOMMITTED = 4
 """The next version is linked by now in some copy, and not yet for readers (the round that only table 1 counts)."""
 WORD = 8
+_POINTER_BITS = 48
 
 
 class Pointer(NamedTuple):
@@ -48,6 +49,14 @@ class Pointer(NamedTuple):
 
 Version = tuple[Pointer, ...]
 """A version: its copies, the first of which is the primary one."""
+GENERATIONS = 1 << 16
+
+
+class Cursor(NamedTuple):
+    """A version, and the generation of the chain that it is in: a key that is deleted and created again has another."""
+
+    version: Version
+    generation: int
 
 
 class Word(NamedTuple):
@@ -120,6 +129,22 @@ def unpack_version(data: bytes, copies: int) -> Version | None:
     pointers = [Pointer.unpack(int.from_bytes(data[at : at + WORD], "little")) for at in _places(copies)]
     found = tuple(pointer for pointer in pointers if pointer is not None)
     return found if len(found) == copies else None
+
+
+def pack_shortcut(cursor: Cursor | None, copies: int) -> bytes:
+    """A shortcut: a pointer to each copy, the generation in the bits that are left."""
+    if cursor is None:
+        return bytes(WORD * copies)
+    words = (cursor.generation % GENERATIONS << _POINTER_BITS | pointer.pack() for pointer in cursor.version)
+    return b"".join(word.to_bytes(WORD, "little") for word in words)
+
+
+def unpack_shortcut(data: bytes, copies: int) -> Cursor | None:
+    """The same again; the generation modulo ``GENERATIONS``."""
+    words = [int.from_bytes(data[at : at + WORD], "little") for at in _places(copies)]
+    pointers = [Pointer.unpack(word % (1 << _POINTER_BITS)) for word in words]
+    found = tuple(pointer for pointer in pointers if pointer is not None)
+    return Cursor(found, words[0] >> _POINTER_BITS) if len(found) == copies else None
 
 
 def _places(copies: int) -> range:

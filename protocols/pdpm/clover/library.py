@@ -15,15 +15,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....models.cpu import Deadline, Signal, Thread
-from .header import Pointer, Version
+from .header import Cursor, Pointer, Version
 
-FirstVersion = Callable[[int], Version | None]
+FirstCursor = Callable[[int], Cursor | None]
 
 
 class Retired(NamedTuple):
-    """A version that has been superseded."""
+    """A version that has been superseded, in a generation of a key's chains."""
 
     key: int
+    generation: int
     old: Version
     new: Version
 
@@ -31,19 +32,19 @@ class Retired(NamedTuple):
 class Cursors:
     """The metadata that a machine caches: by key the version that it has seen last."""
 
-    def __init__(self, capacity: int | None, first: FirstVersion, *, recent: bool) -> None:
+    def __init__(self, capacity: int | None, first: FirstCursor, *, recent: bool) -> None:
         """``capacity``: how many keys there is room for, None for all of them; then ``first`` says of a key that was
         not used yet which version it had when the machine came to know it. ``recent``: a use makes it the last to go.
         """
         self._capacity = capacity
         self._first = first
         self._recent = recent
-        self._cached: OrderedDict[int, Version | None] = OrderedDict()
+        self._cached: OrderedDict[int, Cursor | None] = OrderedDict()
         self._until: dict[int, Deadline] = {}
         """Until when a cursor may be used that has been used in the run."""
 
-    def find(self, key: int) -> Version | None:
-        """The version that a key's cursor points to; None if there is no cursor."""
+    def find(self, key: int) -> Cursor | None:
+        """A key's cursor; None if there is none."""
         until = self._until.get(key)
         if until is not None and until.passed:
             self.drop(key)
@@ -53,12 +54,12 @@ class Cursors:
             return self._cached[key]
         return self._first(key) if self._capacity is None else None
 
-    def move(self, key: int, version: Version, until: Deadline | None = None) -> None:
-        """A key's cursor points there from now on."""
+    def move(self, key: int, cursor: Cursor, until: Deadline | None = None) -> None:
+        """A key's cursor is this one from now on."""
         if self._capacity == 0:
             return
         known = key in self._cached
-        self._cached[key] = version
+        self._cached[key] = cursor
         if until is not None:
             self._until[key] = until
         if known and self._recent:

@@ -8,32 +8,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...layout import U32, U64, Layout, Rest
-from .header import WORD, Pointer, Version, pack_version, unpack_version
+from .header import WORD, Cursor, Pointer, Version, pack_version, unpack_version
 
 NOT_HERE = b"\0"
 """The reply of a server that only keeps a copy: the client asks the next one."""
 ABSENT, PRESENT = b"\1", b"\2"
 """The first byte of other replies: whether there is such a key."""
-KEY_BYTES = 4
+CHAIN_BYTES = 8
+"""Of a key's number and its chain's generation."""
 
 
 class Open(Layout):
-    """Ask for the head of a key's chain: the reply, or that there is none."""
+    """Ask for a key's chain: the reply is its generation and its head, or that there is none."""
 
     key = U32()
 
 
 class Create(Layout):
-    """A key's first version is written: the reply is its head, which is another one if the key is there already."""
+    """A key's first version is written: the reply is its chain's, which is another one if the key is there already."""
 
     key = U32()
     version = Rest()
 
 
 class Delete(Layout):
-    """A key ends with a version, which says so itself. The reply comes when no metadata server has the key."""
+    """A key's chain ends with a version, which says so itself. The reply comes when no server has the chain."""
 
     key = U32()
+    generation = U32()
     version = Rest()
 
 
@@ -72,6 +74,7 @@ class Copy(Layout):
 class Row(Layout):
     """What a metadata server keeps of a key in its persistent memory: a line."""
 
+    generation = U64()
     head_0 = U64()
     head_1 = U64()
     head_2 = U64()
@@ -79,22 +82,47 @@ class Row(Layout):
     key = Rest()
 
 
-def pack_changes(changes: Iterable[tuple[int, Sequence[Version | None]]], copies: int) -> bytes:
-    """Keys, each with some versions."""
+Change = tuple[int, int, Sequence[Version | None]]
+"""A key, a generation, and some versions."""
+
+
+def pack_changes(changes: Iterable[Change], copies: int) -> bytes:
+    """Changes, one behind the other."""
     return b"".join(
-        key.to_bytes(KEY_BYTES, "little") + b"".join(pack_version(version, copies) for version in versions)
-        for key, versions in changes
+        key.to_bytes(CHAIN_BYTES // 2, "little")
+        + generation.to_bytes(CHAIN_BYTES // 2, "little")
+        + b"".join(pack_version(version, copies) for version in versions)
+        for key, generation, versions in changes
     )
 
 
-def unpack_changes(data: bytes, each: int, copies: int) -> list[tuple[int, list[Version | None]]]:
+def unpack_changes(data: bytes, each: int, copies: int) -> list[Change]:
     """The same again: ``each`` is how many versions there are with a key."""
-    found, version_bytes = [], WORD * copies
-    for at in range(0, len(data), KEY_BYTES + each * version_bytes):
-        starts = range(at + KEY_BYTES, at + KEY_BYTES + each * version_bytes, version_bytes)
+    found: list[Change] = []
+    version_bytes = WORD * copies
+    for at in range(0, len(data), CHAIN_BYTES + each * version_bytes):
+        starts = range(at + CHAIN_BYTES, at + CHAIN_BYTES + each * version_bytes, version_bytes)
         versions = [unpack_version(data[start : start + version_bytes], copies) for start in starts]
-        found.append((int.from_bytes(data[at : at + KEY_BYTES], "little"), versions))
+        half = at + CHAIN_BYTES // 2
+        key, generation = (
+            int.from_bytes(data[at:half], "little"),
+            int.from_bytes(data[half : at + CHAIN_BYTES], "little"),
+        )
+        found.append((key, generation, versions))
     return found
+
+
+def pack_chain(cursor: Cursor | None, copies: int) -> bytes:
+    """What a client learns of a key: its chain's generation and head."""
+    if cursor is None:
+        return ABSENT
+    return PRESENT + cursor.generation.to_bytes(WORD, "little") + pack_version(cursor.version, copies)
+
+
+def unpack_chain(reply: bytes, copies: int) -> Cursor | None:
+    """The same again; None where there is no such key."""
+    version = unpack_version(reply[1 + WORD :], copies)
+    return None if version is None else Cursor(version, int.from_bytes(reply[1 : 1 + WORD], "little"))
 
 
 def pack_pointers(pointers: Iterable[Pointer]) -> bytes:

@@ -8,13 +8,12 @@ before it is given out again (``heads=at create``: only the first head ever is, 
 server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
 wait for the epoch, and are read for their GC version then. A backup takes over when the first client comes to it; the
 server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
-a version is missing, half-made links completed, and shortcuts written anew.
+a version is missing, half-made links completed, heads and shortcuts moved to the newest versions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -25,13 +24,14 @@ from ...parts.locks import Locks
 from ...parts.rpc import Connection, Listener, VerbsError
 from ...scheme import Role
 from ..data import Code, Links
-from .header import VERSIONS, WORD, Pointer, Version, pack_version, unpack_version
+from .header import VERSIONS, WORD, Cursor, Pointer, Version, pack_version, unpack_version
 from .messages import (
     ABSENT,
-    KEY_BYTES,
+    CHAIN_BYTES,
     NOT_HERE,
     PRESENT,
     Allocate,
+    Change,
     Copy,
     Create,
     Delete,
@@ -40,6 +40,7 @@ from .messages import (
     Repair,
     Retire,
     Row,
+    pack_chain,
     pack_changes,
     pack_pointers,
     unpack_changes,
@@ -71,7 +72,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     def begin(self) -> None:
         batch, nodes = self.scheme.batch, len(self.scheme.roles["data"])
         held = WORD * (2 * batch * nodes + 2 * self.sizes.clients)
-        room = 64 + max(batch * (KEY_BYTES + 2 * self.head_bytes), held)
+        room = 64 + max(batch * (CHAIN_BYTES + 2 * self.head_bytes), held)
         handlers: dict[Any, Callable[..., Code]] = {
             Open: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
             Allocate: self.on_allocate, Register: self.on_register, Repair: self.on_repair, Copy: self.on_copy,
@@ -80,7 +81,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.serves = self.scheme.serving() is self
         self.space: Space = self.scheme.full_space()
-        self.chains = Chains(self.scheme.loaded_head)
+        self.chains = Chains(self.scheme.loaded_chain)
         self.registered: set[Pointer] = set()
         """Buffers in the hands of clients that have come from another server, or from this one's process before."""
         self.overflowed = Signal(self.system.clock)
@@ -116,7 +117,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         if not self.serves:
             return NOT_HERE
         chain = self.chains.of(key)
-        return ABSENT if chain is None else PRESENT + pack_version(chain.head, self.scheme.copies)
+        return pack_chain(None if chain is None else Cursor(chain.head, chain.generation), self.scheme.copies)
 
     def on_create(self, thread: Thread, request: Create) -> Code:
         """A key that is not there gets a head."""
@@ -125,8 +126,9 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     def create(self, thread: Thread, request: Create) -> Code:
         version = unpack_version(request.version, self.scheme.copies)
         if self.serves and version is not None and self.chains.of(request.key) is None:
-            yield from self.change(thread, [(request.key, version)])
-            self.chains.create(request.key, version)
+            generation = self.chains.generation(request.key) + 1
+            yield from self.change(thread, [(request.key, generation, [version])])
+            self.chains.know(request.key, version, generation)
         return self.head_of(request.key)
 
     def on_delete(self, thread: Thread, request: Delete) -> Code:
@@ -137,11 +139,10 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         end = unpack_version(request.version, self.scheme.copies)
         if not self.serves:
             return NOT_HERE
-        if end is not None and self.space.version(end[0].node, end[0].buffer) == end[0].version:
-            before = self.chains.of(request.key)
-            gone = list(self.chains.delete(request.key, end))
-            if before is not None and self.chains.of(request.key) is None:
-                yield from self.change(thread, [(request.key, None)])
+        if end is not None and self.chains.of(request.key) is not None:
+            gone = list(self.chains.delete(request.key, request.generation, end))
+            if self.chains.of(request.key) is None:
+                yield from self.change(thread, [(request.key, request.generation, [None])])
             self.reclaim(thread, gone)
         return ABSENT
 
@@ -153,16 +154,16 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         if not self.serves:
             return NOT_HERE
         gone: list[Version] = []
-        moved: dict[int, Version] = {}
-        for key, (old, new) in unpack_changes(request.retired, 2, self.scheme.copies):
+        moved: dict[int, Change] = {}
+        for key, generation, (old, new) in unpack_changes(request.retired, 2, self.scheme.copies):
             if old is None or new is None or self.space.version(old[0].node, old[0].buffer) != old[0].version:
                 continue  # it has come before
-            gone += self.chains.retire(key, old, new)
+            gone += self.chains.retire(key, generation, old, new)
             chain = self.chains.of(key)
             if chain is not None:
-                moved[key] = chain.head
+                moved[key] = key, chain.generation, [chain.head]
         if moved and self.scheme.option("heads") == "moved":
-            yield from self.change(thread, list(moved.items()))
+            yield from self.change(thread, list(moved.values()))
         self.reclaim(thread, gone)
         return PRESENT
 
@@ -216,8 +217,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def on_copy(self, thread: Thread, request: Copy) -> Code:
         """Keep what the serving server says."""
-        for key, (head,) in unpack_changes(request.rows, 1, self.scheme.copies):
-            yield from self.put_row(thread, key, head)
+        for key, generation, (head,) in unpack_changes(request.rows, 1, self.scheme.copies):
+            yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
         return PRESENT
 
@@ -226,22 +227,23 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         """The address of a key's row."""
         return self.rows + key * ROW_BYTES
 
-    def change(self, thread: Thread, changes: list[tuple[int, Version | None]]) -> Code:
+    def change(self, thread: Thread, changes: list[Change]) -> Code:
         """Heads are others now, or gone: durable here and on the backups when this returns."""
-        for key, head in changes:
-            yield from self.put_row(thread, key, head)
+        for key, generation, (head,) in changes:
+            yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
-        rows = pack_changes([(key, [head]) for key, head in changes], self.scheme.copies)
+        rows = pack_changes(changes, self.scheme.copies)
         for backup in list(self.backups.get(thread.name, ())):
             try:
                 yield from backup.call(Copy, rows=rows)
             except VerbsError:  # that backup is gone
                 self.backups[thread.name].remove(backup)
 
-    def put_row(self, thread: Thread, key: int, head: Version | None) -> Code:
-        """Store a head, and write it back; the caller fences."""
-        yield from thread.store(self.row(key), pack_version(head, self.scheme.copies))
-        yield from thread.clwb(self.row(key), self.head_bytes)
+    def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
+        """Store a generation, then a head in the same line, and write it back; the caller fences."""
+        yield from thread.store(self.row(key), generation.to_bytes(WORD, "little"))
+        yield from thread.store(self.row(key) + WORD, pack_version(head, self.scheme.copies))
+        yield from thread.clwb(self.row(key), WORD + self.head_bytes)
 
     # after a failure, chain by chain -----------------------------------------------------------------------------
     def reader(self, thread: Thread) -> ChainReader:
@@ -251,15 +253,14 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def become_serving(self, thread: Thread) -> Code:
         """Read all chains, and serve."""
-        results = []
-        for unit in self.recovery_units():
-            results.append((yield from self.recover_unit(thread, unit)))
-        yield from self.finish_recovery(thread, results)
+        self.serves = True
+        yield from self.recover(thread)
         self.connect_backups(thread)
 
     @override
     def recovery_units(self) -> Iterable[Hashable]:
-        return range(len(self.sizes.objects))
+        """None where another server serves by now."""
+        return range(len(self.sizes.objects)) if self.serves else ()
 
     @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
@@ -267,39 +268,44 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     @override
     def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        """One key: returns it with the versions of its chain that are there; None if there is no such key."""
-        head = unpack_version((yield from thread.load(self.row(unit), self.head_bytes)), self.scheme.copies)
+        """One key: returns it with the generation and the head of its chain, and the versions that are there."""
+        row = yield from thread.load(self.row(unit), WORD + self.head_bytes)
+        generation, head = int.from_bytes(row[:WORD], "little"), unpack_version(row[WORD:], self.scheme.copies)
+        self.chains.know(unit, head, generation)
         if head is None:
-            return None
+            return unit, generation, None, []
         if self._reader_of != thread:
             self._reader_of, self._reader = thread, self.reader(thread)
         versions, deleted = yield from self._reader.read(head, mend=self.scheme.nobody_lives())
         if deleted and self.scheme.nobody_lives():
-            yield from self.put_row(thread, unit, None)
+            yield from self.put_row(thread, unit, generation, None)
             yield from thread.sfence()
-            return None
+            self.chains.know(unit, None, generation)
+            return unit, generation, None, []
         if versions and self.scheme.nobody_lives():
-            yield from self._reader.point(unit, versions[-1])
-        self.chains.create(unit, head)
-        return unit, head, versions
+            head, versions = versions[-1], versions[-1:]
+            yield from self._reader.point(unit, Cursor(head, generation))
+            yield from self.put_row(thread, unit, generation, head)
+            yield from thread.sfence()
+            self.chains.know(unit, head, generation)
+        return unit, generation, head, versions
 
     _reader_of: Thread | None = None
     _reader: ChainReader
 
     @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        """Serve; what is in no chain is free later."""
+        """What is in no chain is free later."""
         yield from thread.compute()
-        found = [result for result in results if result is not None]
+        if not self.serves:
+            return
         self.space = self.scheme.empty_space()
-        heads = {key: head for key, head, _ in found}
-        self.chains = Chains(heads.get)
-        for key, _, versions in found:
-            for old, new in pairwise(versions):
-                list(self.chains.retire(key, old, new))
+        self.chains = Chains(lambda _: None)
+        for key, generation, head, versions in results:
+            self.chains.know(key, head, generation)
             for pointer in (pointer for version in versions for pointer in version):
                 self.space.versions[pointer.node, pointer.buffer] = pointer.version
-        self.serves, self.unknown = True, True
+        self.unknown = True
         self.overflowed.set()
 
     # free later ----------------------------------------------------------------------------------------------------
@@ -337,8 +343,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
 
 def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
-    """A row before the run."""
+    """A row before the run, of generation 0."""
     words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
-    return Row.pack(head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[:ROW_BYTES].ljust(
-        ROW_BYTES, b"\0"
-    )
+    return Row.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[
+        :ROW_BYTES
+    ].ljust(ROW_BYTES, b"\0")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....sim.bytespace import LINE_BYTES
 from ..data import WORD, DataNode, Place, Region
-from .header import Pointer, Version, header, pack_version
+from .header import Cursor, Pointer, Version, header, pack_shortcut
 
 if TYPE_CHECKING:
     from ...scheme import Sizes
@@ -119,7 +119,8 @@ class Image:
         first, found = start // each, b""
         for turn in range(first, (start + LINE_BYTES - 1) // each + 1):
             key = turn * self.pool.nodes + data.number
-            found += pack_version(self.version_of(key) if key < self._there else None, self.pool.copies)
+            cursor = Cursor(self.version_of(key), 0) if key < self._there else None
+            found += pack_shortcut(cursor, self.pool.copies)
         return found[start - first * each :][:LINE_BYTES]
 
     def _buffer_line(self, data: DataNode, line: int) -> bytes:

@@ -8,7 +8,7 @@ it is completed from any copy that has it, if the version behind it is there, an
 from __future__ import annotations
 
 from ..data import Code, Links
-from .header import DELETED, UNCOMMITTED, WRITING, Header, Pointer, Version, header, pack_version
+from .header import DELETED, UNCOMMITTED, WRITING, Cursor, Header, Pointer, Version, header, pack_shortcut
 from .pool import Geometry
 
 
@@ -47,9 +47,9 @@ class ChainReader:
         headers = yield from self._there(version)
         yield from self._following(version, headers, mend=True)
 
-    def point(self, key: int, version: Version) -> Code:
+    def point(self, key: int, cursor: Cursor) -> Code:
         """Write a key's shortcut."""
-        yield from self._links.write_all([(self._geometry.shortcut(key), pack_version(version, self._copies))])
+        yield from self._links.write_all([(self._geometry.shortcut(key), pack_shortcut(cursor, self._copies))])
 
     def _there(self, version: Version) -> Code:
         """The headers of those copies of a version that are there."""

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 from ...parts.onesided import Posted, VerbsError
 from ..data import Code
-from .header import DELETED, UNCOMMITTED, WRITING, Version, Word, header, pack_version
+from .header import DELETED, UNCOMMITTED, WRITING, Cursor, Version, Word, header, pack_version
 from .messages import Repair
 
 if TYPE_CHECKING:
     from .client import CloverClient, Session
 
 
-def take_tail(client: CloverClient, session: Session, key: int, tail: Version, written: Sequence[Posted]) -> Code:
+def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, written: Sequence[Posted]) -> Code:
     """Set B_w of a version, while its successor's data are ``written``; whether it was the newest one."""
     thread, links, geometry = session.thread, session.links, client.scheme.geometry
-    patience = None
+    patience, tail = None, at.version
     while True:
         copy = next((copy for copy, pointer in enumerate(tail) if not links.is_lost(pointer.node)), 0)
         free = Word(None, tail[copy].version)
@@ -47,7 +47,7 @@ def take_tail(client: CloverClient, session: Session, key: int, tail: Version, w
             client.library.cursors.drop(key)
             return False
         if word.flags & DELETED:
-            yield from client.tell_deleted(session, key, tail)
+            yield from client.tell_deleted(session, key, at)
             return False
         if word.next is not None and not word.flags & UNCOMMITTED:
             return False

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .header import VERSIONS, Pointer, Version
+from .header import VERSIONS, Cursor, Pointer, Version
 from .pool import Pool
 
-Row = Callable[[int], Version | None]
+First = Callable[[int], Cursor | None]
 
 
 class Space:
@@ -84,10 +84,11 @@ class Space:
 class Chain:
     """What is known of a key's chain: the head, and links behind it that do not reach it yet."""
 
-    __slots__ = ("behind", "end", "head")
+    __slots__ = ("behind", "end", "generation", "head")
 
-    def __init__(self, head: Version) -> None:
+    def __init__(self, head: Version, generation: int) -> None:
         self.head = head
+        self.generation = generation
         self.behind: dict[Version, Version] = {}
         self.end: Version | None = None
         """The last version of a deleted key."""
@@ -105,40 +106,54 @@ class Chain:
 class Chains:
     """The chains of all keys, and those of deleted ones whose versions have not all been retired."""
 
-    def __init__(self, first: Row) -> None:
-        """``first``: the head of a key of which nothing has been heard."""
+    def __init__(self, first: First) -> None:
+        """``first``: the head, and the generation, of a key of which nothing has been heard."""
         self._first = first
         self._known: dict[int, Chain | None] = {}
-        self._ending: dict[int, list[Chain]] = {}
+        self._generations: dict[int, int] = {}
+        self._ending: dict[tuple[int, int], Chain] = {}
+        """By key and generation."""
 
     def of(self, key: int) -> Chain | None:
         """A key's chain; None if there is no such key."""
         if key not in self._known:
-            head = self._first(key)
-            self._known[key] = None if head is None else Chain(head)
+            first = self._first(key)
+            self._known[key] = None if first is None else Chain(*first)
         return self._known[key]
 
-    def create(self, key: int, head: Version) -> Chain:
-        """A key is there now."""
-        chain = self._known[key] = Chain(head)
-        return chain
+    def generation(self, key: int) -> int:
+        """That of a key's chain, or of its last one; 0 before the first."""
+        chain = self.of(key)
+        return chain.generation if chain is not None else self._generations.get(key, 0)
 
-    def retire(self, key: int, old: Version, new: Version) -> Iterator[Version]:
+    def know(self, key: int, head: Version | None, generation: int) -> None:
+        """A key's chain, or the generation of its last one, is this."""
+        self._known[key] = None if head is None else Chain(head, generation)
+        self._generations[key] = generation
+
+    def retire(self, key: int, generation: int, old: Version, new: Version) -> Iterator[Version]:
         """A version has been superseded; yields the versions that are not needed any more."""
         chain = self.of(key)
-        for one in [*([chain] if chain is not None else []), *self._ending.get(key, ())]:
-            one.behind[old] = new
-            yield from one.advance()
-        self._ending[key] = [one for one in self._ending.get(key, ()) if one.end is not None]
+        if chain is None or chain.generation != generation:
+            chain = self._ending.get((key, generation))
+        if chain is not None:
+            chain.behind[old] = new
+            yield from self._advance(key, chain)
 
-    def delete(self, key: int, end: Version) -> Iterator[Version]:
-        """A key ends with this version; yields the versions that are not needed any more.
+    def delete(self, key: int, generation: int, end: Version) -> Iterator[Version]:
+        """A key's chain ends with this version; yields the versions that are not needed any more.
 
-        Nothing, if it is known already: the key may be there again.
+        Nothing, if that chain has ended before: the key may be there again.
         """
         chain = self.of(key)
-        if chain is not None and all(one.end != end for one in self._ending.get(key, ())):
-            self._known[key] = None
+        if chain is not None and chain.generation == generation:
+            self.know(key, None, generation)
             chain.end = end
-            self._ending.setdefault(key, []).append(chain)
-            yield from chain.advance()
+            self._ending[key, generation] = chain
+            yield from self._advance(key, chain)
+
+    def _advance(self, key: int, chain: Chain) -> Iterator[Version]:
+        ending = chain.end is not None
+        yield from chain.advance()
+        if ending and chain.end is None:
+            del self._ending[key, chain.generation]

@@ -13,7 +13,7 @@ from ....models.cpu import Deadline
 from ....models.cpu.smoothing import SmoothedTime
 from ...parts.onesided import Posted
 from ..data import Code, Links
-from .header import DELETED, UNCOMMITTED, Header, Pointer, Version, unpack_version
+from .header import DELETED, GENERATIONS, UNCOMMITTED, Cursor, Header, Pointer, Version, unpack_shortcut
 from .pool import Geometry
 
 LONGEST_TRIPS = 2
@@ -90,12 +90,13 @@ class Walk:
         self._under_way: dict[Posted, _Step] = {}
         self._seen: set[Version] = set()
 
-    def from_cursor(self, start: Version) -> Code:
-        """Walk from a version on; returns the newest one (:class:`Found`).
+    def from_cursor(self, start: Cursor) -> Code:
+        """Walk from a cursor on; returns the newest one (:class:`Found`).
 
         Raises :class:`StaleCursor`, :class:`KeyDeleted` and :class:`Aborted`.
         """
-        yield from self._look_at(start, along=True)
+        self._generation = start.generation % GENERATIONS
+        yield from self._look_at(start.version, along=True)
         shortcut = self._geometry.shortcut(self._key)
         if not self._links.is_lost(shortcut.node):
             posted = yield from self._links.read(shortcut, self._geometry.pool.header_bytes)
@@ -125,9 +126,9 @@ class Walk:
             step = self._under_way.pop(done)
             data = yield from self._links.poster.result(done)
             if step.version is None or step.pointer is None:
-                target = unpack_version(data, self._copies)
-                if target is not None and target not in self._seen:
-                    yield from self._look_at(target, along=False)
+                shortcut = unpack_shortcut(data, self._copies)
+                if shortcut and shortcut.generation == self._generation and shortcut.version not in self._seen:
+                    yield from self._look_at(shortcut.version, along=False)
                 continue
             if self._trip is not None and step.begun is not None:
                 self._trip.end(self._links.thread, step.begun)
