@@ -91,10 +91,13 @@ class CloverClient(Role, invokes=True, background=1):
         while True:
             yield from thread.block(library.wanted)
             servers = servers or Servers(thread, self.node, self.scheme.roles["metadata"], library)
+            since = thread.deadline("0 ns")
             while library.is_low():
                 yield from self.retire(thread, servers)
-                if not (yield from self.fetch(servers)):
-                    yield from thread.sleep_until(thread.deadline(WHEN_NONE_IS_FREE))
+                if (yield from self.fetch(servers)):
+                    since = thread.deadline("0 ns")
+                else:  # none is free: asked again after twice the time
+                    yield from thread.sleep_again(since)
 
     def retire(self, thread: Thread, servers: Servers) -> Code:
         """Retire the versions that have been superseded longest ago."""
@@ -329,7 +332,3 @@ class CloverClient(Role, invokes=True, background=1):
         self.library.cursors.drop(key)
         version = pack_version(end.version, self.copies)
         yield from session.servers.call(Delete, key=key, generation=end.generation, version=version)
-
-
-WHEN_NONE_IS_FREE = "20 us"
-"""So long the background waits before it asks again for buffers: an assumption."""
