@@ -110,8 +110,8 @@ class Library:
         return self.needed() >= self._batch or len(self.retired) >= self._batch
 
     def needed(self) -> int:
-        """How many buffers are missing."""
-        return self._batch * len(self.buckets) - sum(map(len, self.buckets))
+        """How many buffers are missing, of all nodes."""
+        return sum(max(0, self._batch - len(bucket)) for bucket in self.buckets)
 
     def take(self, *, balanced: bool, lost: Callable[[int], bool]) -> Version | None:
         """A buffer for each copy, on different nodes; None if there are not enough.

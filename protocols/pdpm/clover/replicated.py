@@ -11,6 +11,7 @@ any copy has, or clears the bit: the put that had set it is taken for dead.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ from ..data import Code
 from .header import DELETED, UNCOMMITTED, WRITING, Cursor, Version, Word, header, pack_version
 from .messages import Repair
 
+SPINS = 16
+"""So often the bit is looked at in a row; then after twice the time, each time: an assumption."""
+
 if TYPE_CHECKING:
     from .client import CloverClient, Session
 
@@ -26,13 +30,15 @@ if TYPE_CHECKING:
 def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, written: Sequence[Posted]) -> Code:
     """Set B_w of a version, while its successor's data are ``written``; whether it was the newest one."""
     thread, links, geometry = session.thread, session.links, client.scheme.geometry
-    patience, tail = None, at.version
-    while True:
+    patience, tail, since = None, at.version, thread.deadline("0 ns")
+    for attempt in itertools.count():
+        if attempt > SPINS:
+            yield from thread.sleep_again(since)
         copy = next((copy for copy, pointer in enumerate(tail) if not links.is_lost(pointer.node)), 0)
         free = Word(None, tail[copy].version)
         place, marked = geometry.buffer(tail[copy]), free._replace(flags=WRITING)
         posted = yield from links.post_compare_and_swap(place, free.pack(), marked.pack())
-        yield from links.settled([one for one in written if one.completion is None])
+        yield from links.settled(written)
         written = ()
         try:
             there = (yield from links.poster.all(posted))[0]

@@ -1,0 +1,151 @@
+"""Clover: round trips, chains, free buffers, what survives, and what its twins lose."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
+
+from ...small import get, put
+from . import twins
+from .nodes import COMMITTED, JUDGED, LOST, ran, violated
+
+CYCLED = "spare=0,batch=1"
+"""Few free buffers, each of which is used again soon."""
+
+
+def trips(result, f):
+    return {one.depth / 2 for one in result.took[f]}
+
+
+@pytest.mark.parametrize(
+    "options, f, found",
+    [
+        ("", "put", 2), ("", "get", 1), ("[durable=commit]", "put", 2), ("[replicas=2]", "put", 3),
+        ("[replicas=2,rounds=2]", "put", 2), ("[replicas=2]", "get", 1), ("[cache=0%]", "get", 2),
+    ],
+)  # fmt: skip
+def test_round_trips_are_those_of_the_paper(options, f, found):
+    mix = "c" if f == "get" else "update-only"
+    assert trips(ran(f"clover{options}", mix, machines=1, operations=12), f) == {found}
+
+
+def test_the_metadata_server_says_nothing_to_data_nodes():
+    traffic = ran("clover[batch=2]", "a", operations=60, keys=4).metered["traffic"]
+    pairs = {(one["from"], one["to"]) for one in traffic}
+    assert ("client[0]", "metadata[0]") in pairs
+    assert not any(here.startswith("metadata") and there.startswith("data") for here, there in pairs)
+
+
+def test_a_cursor_of_another_machine_is_stale_after_a_put():
+    result = ran("clover", [put(0, "k0"), get(1, "k0", 20_000), get(1, "k0", 40_000)])
+    first, second = result.took["get"]
+    assert (first.depth / 2, second.depth / 2) == (2, 1)
+    assert first.counts["hops"] + first.counts["shortcuts"] == 1
+
+
+def test_threads_of_a_machine_share_their_cursors():
+    result = ran("clover", [put(0, "k0"), get(1, "k0", 20_000)], machines=1, processes=2)
+    assert result.took["get"][0].depth / 2 == 1
+
+
+def test_buffers_are_used_again_and_a_stale_cursor_is_found_out():
+    work = [*(put(0, "k0") for _ in range(12)), get(1, "k0", 400_000)]
+    result = ran(f"clover[{CYCLED}]", work, keys=1, nodes=1)
+    (last,) = [o for o in result.history.operations if o.f == "get"]
+    assert last.result == 12 and result.took["get"][0].depth / 2 > 1
+
+
+CONTENDED = {"operations": 120, "keys": 3, "processes": 2}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("options", [CYCLED, f"{CYCLED},replicas=2", f"{CYCLED},cache=40%"])
+def test_without_a_fault_it_is_linearizable_and_a_buffer_has_one_owner(options, seed):
+    work = {"mix": "a", "deletes": 0.2}
+    assert violated(f"clover[{options}]", "no fault", work, seed=seed, **CONTENDED) == set()
+    result = ran(f"clover[{options}]", work, seed=seed, **CONTENDED)
+    rows = parse_history("\n".join(map(json.dumps, result.scheme.histories["buffers"])), "the buffers")
+    report = check_history(rows, "allocator", [Condition.LINEARIZABLE])
+    assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
+
+
+def test_without_gc_versions_a_stale_cursor_finds_another_keys_value():
+    found = [violated(f"clover[{CYCLED},gc=strawman]", "no fault", "a", seed=seed, **CONTENDED) for seed in range(1, 9)]
+    assert any(COMMITTED in one for one in found)
+
+
+@pytest.mark.parametrize("ddio", ["on", "off"])
+@pytest.mark.parametrize("domain", ["adr", "eadr"])
+def test_a_write_that_is_acknowledged_is_not_durable_where_the_adapter_is_not(domain, ddio):
+    assert {LOST, COMMITTED} <= violated("clover", "all power", domain=domain, ddio=ddio)
+
+
+@pytest.mark.parametrize("options", ["", "[replicas=2]", "[durable=commit]"])
+def test_under_the_papers_premise_nothing_is_lost(options):
+    assert violated(f"clover{options}", "all power", "a", operations=8) == set()
+
+
+@pytest.mark.parametrize("ddio", ["on", "off"])
+@pytest.mark.parametrize("domain", ["adr", "eadr"])
+def test_with_the_commit_nothing_is_lost_anywhere(domain, ddio):
+    assert violated("clover[durable=commit]", "all power", domain=domain, ddio=ddio) == set()
+
+
+def test_a_link_without_a_commit_is_lost():
+    assert LOST in violated(f"{twins.LinkUnflushed.name}[durable=commit]", "all power", domain="adr")
+
+
+def test_data_that_nobody_waited_for_are_lost():
+    assert violated(twins.NotAwaited.name, "all power", [put(0, "k0"), put(0, "k0")]) & JUDGED
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+@pytest.mark.parametrize("fault", ["data[0] lost", "data[1] lost"])
+def test_a_node_may_be_lost_where_there_are_two_copies(fault, rounds):
+    assert LOST in violated("clover", fault)
+    assert violated(f"clover[replicas=2,rounds={rounds}]", fault) == set()
+
+
+def test_a_copy_that_is_not_written_is_missed():
+    assert any(violated(f"{twins.OneCopy.name}[replicas=2]", f"data[{node}] lost") & JUDGED for node in (0, 1))
+
+
+BACKED = {"metadata": 2, "operations": 14}
+QUICK = "batch=2,epoch=1 ms"
+
+
+@pytest.mark.parametrize("fault", ["metadata[0] lost", "metadata[0] power", "metadata[0] process"])
+def test_a_backup_takes_over(fault):
+    work = {"mix": "update-only", "deletes": 0.2}
+    assert violated(f"clover[{QUICK}]", fault, work, **BACKED) == set()
+
+
+def test_a_server_alone_finds_the_chains_again():
+    assert (
+        violated(f"clover[{QUICK}]", "metadata[0] process", {"mix": "update-only", "deletes": 0.2}, operations=14)
+        == set()
+    )
+
+
+@pytest.mark.parametrize(
+    "name, work",
+    [
+        (f"{twins.ToldLater.name}[{QUICK}]", {"mix": "update-only", "deletes": 0.3}),
+        (f"{twins.Unmarked.name}[{QUICK}]", {"mix": "update-only", "deletes": 0.3}),
+        (f"clover[{QUICK},heads=at create]", {"mix": "update-only"}),
+    ],
+)
+def test_what_the_backup_does_not_know_is_lost(name, work):
+    assert violated(name, "metadata[0] lost", work, metadata=2, operations=30, keys=2) & JUDGED
+
+
+def test_a_client_that_dies_leaves_its_keys_to_others():
+    assert (
+        violated("clover[replicas=2,patience=50 us]", "client[0] process", "update-only", keys=1) & {LOST, COMMITTED}
+        == set()
+    )

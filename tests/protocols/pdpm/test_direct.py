@@ -1,0 +1,78 @@
+"""pDPM-Direct: round trips, what survives, and what its twins lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...small import get, put
+from . import twins
+from .nodes import COMMITTED, DURABLE, LOST, ran, violated
+
+
+def trips(result, f):
+    return {one.depth / 2 for one in result.took[f]}
+
+
+@pytest.mark.parametrize(
+    "options, f, found",
+    [
+        ("", "put", 4),
+        ("[replicas=2]", "put", 4),
+        ("", "get", 1),
+        ("[reads=lock]", "get", 3),
+        ("[durable=commit]", "put", 4),
+    ],
+)
+def test_round_trips_are_those_of_table_1(options, f, found):
+    mix = "c" if f == "get" else "update-only"
+    assert trips(ran(f"pdpm-direct{options}", mix, machines=1), f) == {found}
+
+
+def test_a_reader_that_finds_another_checksum_reads_again():
+    work = [*(put(0, "k0") for _ in range(40)), *(get(1, "k0") for _ in range(60))]
+    result = ran("pdpm-direct", work, value="16 KiB")
+    assert sum(one.counts["retries"] for one in result.took["get"]) > 0
+    assert not any(operation.outcome != "ok" for operation in result.history.operations)
+
+
+@pytest.mark.parametrize("ddio", ["on", "off"])
+@pytest.mark.parametrize("domain", ["adr", "eadr"])
+def test_a_write_that_is_acknowledged_is_not_durable_where_the_adapter_is_not(domain, ddio):
+    found = violated("pdpm-direct", "all power", domain=domain, ddio=ddio, operations=4)
+    assert LOST in found and COMMITTED not in found
+
+
+@pytest.mark.parametrize("domain", ["adr", "eadr", "wsp"])
+def test_with_a_commit_behind_each_write_nothing_is_lost(domain):
+    assert violated("pdpm-direct[durable=commit]", "all power", domain=domain) == set()
+
+
+def test_under_the_papers_premise_nothing_is_lost_by_redo():
+    work = [put(0, "k0"), put(0, "k0")]
+    assert violated("pdpm-direct", "all power", work, value="8 KiB", keys=1) == set()
+
+
+@pytest.mark.parametrize("twin", [twins.NoRedo, twins.InPlaceAlone])
+def test_without_redo_an_entry_stays_torn(twin):
+    work = [put(0, "k0"), put(0, "k0")]
+    assert DURABLE in violated(twin.name, "all power", work, value="8 KiB", keys=1)
+
+
+def test_two_writers_without_a_lock_leave_no_value():
+    work = [put(0, "k0"), put(1, "k0")]
+    lost = [
+        violated(twins.Unlocked.name, "all power", work, value="16 KiB", keys=1),
+        violated("pdpm-direct", "all power", work, value="16 KiB", keys=1),
+    ]
+    assert lost[0] and not lost[1]
+
+
+@pytest.mark.long
+def test_a_node_that_is_lost_has_a_copy_elsewhere():
+    assert LOST in violated("pdpm-direct", "data[0] lost", operations=4)
+    assert violated("pdpm-direct[replicas=2]", "data[0] lost", operations=4) == set()
+
+
+@pytest.mark.long
+def test_a_node_that_comes_back_is_recovered_while_clients_wait():
+    assert violated("pdpm-direct", "data[0] power", operations=4) == set()

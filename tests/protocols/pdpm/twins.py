@@ -1,0 +1,147 @@
+"""Stores over passive data nodes broken on purpose, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.parts.onesided import Posted
+from rpsim.protocols.pdpm.clover.client import CloverClient, Session
+from rpsim.protocols.pdpm.clover.clover import Clover
+from rpsim.protocols.pdpm.clover.header import Cursor, Version, header
+from rpsim.protocols.pdpm.clover.messages import Create, Register
+from rpsim.protocols.pdpm.clover.metadata import MetadataServer
+from rpsim.protocols.pdpm.data import Links, Place
+from rpsim.protocols.pdpm.direct import Direct
+
+Code = Generator[Any, Any, Any]
+
+
+class NoRedo(Direct, name="pdpm-direct-twin-no-redo"):
+    """A committed copy that is not whole stays so."""
+
+    title = "recovery leaves entries as they are"
+
+    class Client(Direct.Client):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            yield from ()
+
+
+class InPlaceAlone(Direct, name="pdpm-direct-twin-in-place-alone"):
+    """The redo copy is not written."""
+
+    title = "a put writes the committed space alone"
+
+    class Client(Direct.Client):
+        def write_entry(self, links: Links, copies: Any, value: bytes) -> Code:
+            written: list[tuple[Place, bytes]] = []
+            links_write = links.write_all
+
+            def second(writes: Any) -> Code:
+                written.append(("", b""))  # type: ignore[arg-type]
+                if len(written) > 1:
+                    yield from links_write(writes)
+
+            links.write_all = second  # type: ignore[method-assign]
+            yield from super().write_entry(links, copies, value)
+            links.write_all = links_write  # type: ignore[method-assign]
+
+
+class Unlocked(Direct, name="pdpm-direct-twin-unlocked"):
+    """Two writers of one entry are not kept apart."""
+
+    title = "a put takes no lock"
+
+    class Client(Direct.Client):
+        def take(self, links: Links, lock: Place) -> Code:
+            yield from ()
+
+
+class NotAwaited(Clover, name="clover-twin-not-awaited"):
+    """The data may be on their way when the link is there."""
+
+    title = "a put links its version without waiting for the data"
+
+    class Client(CloverClient):
+        def copies_of(self, new: Version, value: bytes) -> Any:
+            self.late = list(super().copies_of(new, value))
+            return iter(())
+
+        def publish(self, session: Session, key: int, new: Cursor) -> Code:
+            for place, data in self.late:
+                yield from session.links.hint(place.at(8), data[8:])
+            yield from super().publish(session, key, new)
+
+        def linking(self, session: Session, key: int, tail: Any, new: Version, written: Sequence[Posted]) -> Code:
+            place = self.scheme.geometry.buffer(new[0])
+            yield from session.links.hint(place, header(new, 0))
+            return (yield from super().linking(session, key, tail, new, written))
+
+
+class LinkUnflushed(Clover, name="clover-twin-link-unflushed"):
+    """The commit follows the data, and not the link."""
+
+    title = "no commit behind a CAS"
+
+    class Client(CloverClient):
+        def connect(self, thread: Thread) -> Session:
+            session = super().connect(thread)
+            links = session.links
+
+            def cas(place: Place, compare: int, swap: int) -> Code:
+                qp, key = links.qps[place.node], links.nodes[place.node].key
+                posted = yield from links.poster.compare_and_swap(qp, place.address, key, compare, swap)
+                return (yield from links.poster.result(posted))
+
+            links.compare_and_swap = cas  # type: ignore[method-assign]
+            return session
+
+
+class OneCopy(Clover, name="clover-twin-one-copy"):
+    """The second copy of a version is not written."""
+
+    title = "the data go to the first node alone"
+
+    class Client(CloverClient):
+        def copies_of(self, new: Version, value: bytes) -> Any:
+            return iter(list(super().copies_of(new, value))[:1])
+
+
+class ToldLater(Clover, name="clover-twin-told-later"):
+    """Backups hear of a key after the client."""
+
+    title = "a create is answered before the backups have it"
+
+    class Metadata(MetadataServer):
+        def begin(self) -> None:
+            super().begin()
+            self.listener._handlers[Create] = self.on_create_alone  # type: ignore[index]
+
+        def on_create_alone(self, thread: Thread, request: Create) -> Code:
+            backups, self.backups[thread.name] = self.backups.get(thread.name, []), []
+            reply = yield from self.on_create(thread, request)
+            self.backups[thread.name] = backups
+            return reply
+
+
+class Unmarked(Clover, name="clover-twin-unmarked"):
+    """Nothing in the chain says that the key is gone."""
+
+    title = "a delete is the metadata server's alone"
+
+    class Client(CloverClient):
+        def end(self, session: Session, key: int, tail: Cursor) -> Code:
+            yield from ()
+            return True
+
+
+class ForgetsHeld(Clover, name="clover-twin-forgets-held"):
+    """The next metadata server does not learn which buffers are in clients' hands."""
+
+    title = "buffers in clients' hands count as free after a fail-over"
+
+    class Metadata(MetadataServer):
+        def register(self, thread: Thread, request: Register) -> Code:
+            request.held = b""
+            return (yield from super().register(thread, request))
