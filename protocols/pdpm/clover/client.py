@@ -17,7 +17,7 @@ from ....models.cpu.smoothing import SmoothedTime
 from ....models.system import Node
 from ...parts.onesided import Posted, VerbsError
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role
-from ..data import WORD, Code, Links
+from ..data import Code, Links
 from .header import DELETED, Cursor, Pointer, Version, Word, header, pack_shortcut, pack_version
 from .library import Cursors, Library, Retired
 from .messages import (
@@ -27,6 +27,7 @@ from .messages import (
     Open,
     Retire,
     pack_changes,
+    pack_words,
     unpack_chain,
     unpack_pointers,
 )
@@ -111,12 +112,11 @@ class CloverClient(Role, invokes=True, background=1):
 
     def fetch(self, servers: Servers) -> Code:
         """Fetch buffers; whether there were any, or none is needed."""
-        library, wanted = self.library, min(self.library.needed(), self.scheme.batch)
-        if wanted <= 0:
+        library = self.library
+        if not library.needed():
             return True
         loads = [now - before for now, before in zip(library.loads, library.told, strict=True)]
-        packed = b"".join(load.to_bytes(WORD, "little") for load in loads)
-        reply = yield from servers.call(Allocate, wanted=wanted, loads=packed)
+        reply = yield from servers.call(Allocate, words=pack_words([*library.missing(), *loads]))
         library.told = [before + load for before, load in zip(library.told, loads, strict=True)]
         pointers = unpack_pointers(reply[1:])
         library.fill(pointers)

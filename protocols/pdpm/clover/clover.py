@@ -194,7 +194,7 @@ class Clover(PdpmScheme, name="clover"):
                 self.given("loader", pointer)
         serving: MetadataServer = self.roles["metadata"][0]
         for client in self.roles["client"]:
-            pointers = list(serving.space.give(self.batch * self.pool.nodes, balanced=False))
+            pointers = list(serving.space.give(client.library.missing(), self.batch * self.pool.nodes, balanced=False))
             client.library.fill(pointers)
             for pointer in pointers:
                 self.given("loader", pointer)
@@ -235,7 +235,7 @@ class Clover(PdpmScheme, name="clover"):
         for pointer in server.space.overflowed:
             server.space.free[pointer.node].append(pointer.buffer)
         server.space.overflowed.clear()
-        library.fill(list(server.space.give(library.needed(), balanced=False)))
+        library.fill(list(server.space.give(library.missing(), library.needed(), balanced=False)))
 
     @override
     def probe(self, object: Hashable) -> Request:

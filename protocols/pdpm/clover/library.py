@@ -111,7 +111,11 @@ class Library:
 
     def needed(self) -> int:
         """How many buffers are missing, of all nodes."""
-        return sum(max(0, self._batch - len(bucket)) for bucket in self.buckets)
+        return sum(self.missing())
+
+    def missing(self) -> list[int]:
+        """How many buffers of each node are missing."""
+        return [max(0, self._batch - len(bucket)) for bucket in self.buckets]
 
     def take(self, *, balanced: bool, lost: Callable[[int], bool]) -> Version | None:
         """A buffer for each copy, on different nodes; None if there are not enough.

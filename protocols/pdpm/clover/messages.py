@@ -53,10 +53,9 @@ class Retire(Layout):
 
 
 class Allocate(Layout):
-    """Ask for so many buffers: the reply. How many bytes went to and from each node since the last time."""
+    """Ask for buffers: the reply. For each node how many, then for each how many bytes went there and came since."""
 
-    wanted = U32()
-    loads = Rest()
+    words = Rest()
 
 
 class Register(Layout):
@@ -125,12 +124,21 @@ def unpack_chain(reply: bytes, copies: int) -> Cursor | None:
     return None if version is None else Cursor(version, int.from_bytes(reply[1 : 1 + WORD], "little"))
 
 
+def pack_words(words: Iterable[int]) -> bytes:
+    """Numbers, one behind the other."""
+    return b"".join(word.to_bytes(WORD, "little") for word in words)
+
+
+def unpack_words(data: bytes) -> list[int]:
+    """The same again."""
+    return [int.from_bytes(data[at : at + WORD], "little") for at in range(0, len(data), WORD)]
+
+
 def pack_pointers(pointers: Iterable[Pointer]) -> bytes:
     """Pointers, one behind the other."""
-    return b"".join(pointer.pack().to_bytes(WORD, "little") for pointer in pointers)
+    return pack_words(pointer.pack() for pointer in pointers)
 
 
 def unpack_pointers(data: bytes) -> list[Pointer]:
     """The same again."""
-    words = (int.from_bytes(data[at : at + WORD], "little") for at in range(0, len(data), WORD))
-    return [pointer for word in words if (pointer := Pointer.unpack(word)) is not None]
+    return [pointer for word in unpack_words(data) if (pointer := Pointer.unpack(word)) is not None]

@@ -45,6 +45,7 @@ from .messages import (
     pack_pointers,
     unpack_changes,
     unpack_pointers,
+    unpack_words,
 )
 from .repair import ChainReader
 from .space import Chains, Space
@@ -185,9 +186,10 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         yield from thread.compute()
         if not self.serves:
             return NOT_HERE
-        loads = [int.from_bytes(request.loads[at : at + WORD], "little") for at in range(0, len(request.loads), WORD)]
+        words = unpack_words(request.words)
+        wanted, loads = words[: self.scheme.pool.nodes], words[self.scheme.pool.nodes :]
         self.space.told(loads)
-        pointers = list(self.space.give(request.wanted, balanced=self.scheme.option("balance") != "none"))
+        pointers = list(self.space.give(wanted, self.scheme.batch, balanced=self.scheme.option("balance") != "none"))
         for pointer in pointers:
             self.scheme.given(thread.name, pointer)
         return PRESENT + pack_pointers(pointers)

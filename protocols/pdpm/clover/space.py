@@ -55,12 +55,16 @@ class Space:
         """A client machine has moved so many bytes to and from each node since it said so last."""
         self._load = [before + more for before, more in zip(self._load, loads, strict=True)]
 
-    def give(self, count: int, *, balanced: bool) -> Iterator[Pointer]:
-        """So many buffers, or as many as there are: from each node in turn, or from those with the least load."""
-        for _ in range(count):
-            node = self._next(balanced)
+    def give(self, wanted: Sequence[int], most: int, *, balanced: bool) -> Iterator[Pointer]:
+        """As many buffers of each node as are wanted, as far as there are any, and no more than ``most`` in all: from
+        the nodes in turn, or from those with the least load first.
+        """
+        left = list(wanted)
+        for _ in range(most):
+            node = self._next(left, balanced)
             if node is None:
                 return
+            left[node] -= 1
             yield self.take(node)
 
     def take(self, node: int) -> Pointer:
@@ -68,8 +72,8 @@ class Space:
         buffer = self.free[node].popleft()
         return Pointer(node, buffer, self.version(node, buffer))
 
-    def _next(self, balanced: bool) -> int | None:
-        having = [node for node, free in enumerate(self.free) if free]
+    def _next(self, left: Sequence[int], balanced: bool) -> int | None:
+        having = [node for node, free in enumerate(self.free) if free and left[node]]
         if not having:
             return None
         if balanced:

@@ -48,16 +48,6 @@ class InPlaceAlone(Direct, name="pdpm-direct-twin-in-place-alone"):
             links.write_all = links_write  # type: ignore[method-assign]
 
 
-class Unlocked(Direct, name="pdpm-direct-twin-unlocked"):
-    """Two writers of one entry are not kept apart."""
-
-    title = "a put takes no lock"
-
-    class Client(Direct.Client):
-        def take(self, links: Links, lock: Place) -> Code:
-            yield from ()
-
-
 class NotAwaited(Clover, name="clover-twin-not-awaited"):
     """The data may be on their way when the link is there."""
 
