@@ -6,8 +6,8 @@ its adapters are listened to. All that happens, happens at the same instants wit
 *Depth* is counted in messages, one way each. A request is one deeper than all that its thread has heard of in this
 operation; the completion of a one-sided request of this operation is two deeper than what its thread knew at the post,
 a message that is received is one deeper than what its sender knew. Requests under way together have one depth. An
-operation's round trips are half the depth of what its client has heard at the end. What a thread finds in memory does
-not say who wrote it: where it had posted something, that counts as the answer.
+operation's round trips are half the depth of what its client has heard at the end. What a thread finds in memory is
+known by its last byte; where nobody knows who wrote it, and the thread had posted something, it counts as the answer.
 """
 
 from __future__ import annotations
@@ -101,9 +101,12 @@ class Meter:
         self.posted: dict[QueuePair, deque[tuple[int, int]]] = {}
         """By queue pair: (wr_id, depth) of the requests whose completions may still come, in order."""
         self.messages: dict[QueuePair, deque[int]] = {}
-        """By queue pair that sends: the depths of messages that nobody has received yet, in order."""
+        """By queue pair that sends, of datagrams by the one that they go to: the depths of messages that nobody has
+        received yet, in order."""
         self.written: dict[tuple[str, int], Span] = {}
         """By machine and last byte: whose WRITE goes there, until a thread that spins on that byte has found it."""
+        self.depths: dict[tuple[str, int], int] = {}
+        """The same: the depth of that WRITE."""
 
     # what schemes count -----------------------------------------------------------------------------------------
     def count(self, machine: str, span: Span | None, name: str, number: int) -> None:
@@ -197,8 +200,12 @@ class MeteredThread(Thread):
         for work in works:
             if work.send_flags in SIGNALED:
                 self.meter.posted.setdefault(qp, deque()).append((work.wr_id, self.depth))
-            if work.opcode in RECEIVING and work.destination is None:
-                self.meter.messages.setdefault(qp, deque()).append(self.depth)
+            if work.opcode in RECEIVING:
+                to = qp if work.destination is None else work.destination.end.qp
+                self.meter.messages.setdefault(to, deque()).append(self.depth)
+            elif work.opcode is Opcode.IBV_WR_RDMA_WRITE and qp.peer is not None and work.length:
+                last = work.remote_address + work.length - 1
+                self.meter.depths[qp.peer.device.name, last] = self.depth
             self.unanswered = self.depth
 
     @override
@@ -217,8 +224,7 @@ class MeteredThread(Thread):
         if completion.status is not Status.IBV_WC_SUCCESS:
             heard = self.depth
         elif completion.opcode in RECEIVE_COMPLETIONS:
-            peer = completion.qp.peer
-            sent = self.meter.messages.get(peer) if peer is not None else None
+            sent = self.meter.messages.get(completion.qp.peer or completion.qp)
             heard = 1 + (sent.popleft() if sent else self.depth)
             if completion.span is None or completion.span is not self.span:  # another operation's
                 self.depth = heard
@@ -245,7 +251,12 @@ class MeteredThread(Thread):
         number = yield from super().spin(ranges, deadline, queue_pairs)
         if number is not None:
             address, seen = ranges[number]
-            self._found(self.meter.written.pop((self.machine, address + len(seen) - 1), None))
+            place = self.machine, address + len(seen) - 1
+            before, depth = self.span, self.meter.depths.pop(place, None)
+            self._found(self.meter.written.pop(place, None))
+            if depth is not None:
+                self.depth = 1 + (depth if self.span is not before else max(depth, self.depth - 1))
+                self.unanswered = None
             if self.unanswered is not None:
                 self.depth, self.unanswered = max(self.depth, self.unanswered + 2), None
         return number

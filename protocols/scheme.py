@@ -74,12 +74,14 @@ class Role:
     """Whether each machine has a core more for each client process, with :meth:`client_thread` on it."""
     background: ClassVar[int] = 0
     """How many further cores each machine has, for threads that run by themselves: :meth:`background_thread`."""
+    core_type: ClassVar[str | None] = None
+    """Which of a platform's kinds of cores its machines have, unless the scenario says; None: the platform's own."""
     counted_by: ClassVar[str | None] = None
     """The option of the scheme that says how many machines play it."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the ten attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the eleven attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -203,7 +205,8 @@ class Role:
 
 
 _NEEDS = (
-    "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "counted_by",
+    "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "core_type",
+    "counted_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""

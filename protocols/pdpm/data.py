@@ -13,7 +13,7 @@ paper names no detector); what was to go there is left out.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -61,12 +61,10 @@ class Region(NamedTuple):
         return -(-self.item_bytes * self.items // PAGE_BYTES) * PAGE_BYTES
 
 
-class PdpmScheme(Scheme):
-    """What the three stores have in common."""
+class OverData(Scheme):
+    """A scheme that keeps its values on data nodes."""
 
     paper = "Tsai et al., ATC'20 (Clover)"
-    operations: ClassVar[tuple[str, ...]] = ("put", "get")
-    updates = frozenset({"put"})
     model = "kv"
     recovers_data = False
     """Whether somebody has to recover a data node before clients connect to it again."""
@@ -85,9 +83,9 @@ class PdpmScheme(Scheme):
 class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True):
     """A data node: clients read and write its memory through its adapter."""
 
-    scheme: PdpmScheme
+    scheme: OverData
 
-    def __init__(self, scheme: PdpmScheme, node: Node, number: int) -> None:
+    def __init__(self, scheme: OverData, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         regions = scheme.data_regions(self.sizes, len(self.system.nodes["data"]))
@@ -112,7 +110,7 @@ class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True):
 class Links:
     """A thread's queue pairs to all data nodes, on one completion queue."""
 
-    def __init__(self, thread: Thread, node: Node, scheme: PdpmScheme, most_bytes: int, slots: int) -> None:
+    def __init__(self, thread: Thread, node: Node, scheme: OverData, most_bytes: int, slots: int) -> None:
         """``most_bytes``: the largest request; so many ``slots`` may be under way."""
         self.thread = thread
         self.scheme = scheme

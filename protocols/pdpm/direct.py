@@ -29,7 +29,7 @@ from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..scheme import OutcomeUnknown, Request, Role, Sizes
-from .data import DURABLE, REPLICAS, WORD, Code, DataNode, Links, PdpmScheme, Place, Region
+from .data import DURABLE, REPLICAS, WORD, Code, DataNode, Links, OverData, Place, Region
 
 
 class Space(Layout):
@@ -56,11 +56,13 @@ def crc_of(head: bytes) -> int:
     return int(Space.unpack(head).crc)
 
 
-class Direct(PdpmScheme, name="pdpm-direct"):
+class Direct(OverData, name="pdpm-direct"):
     """A get is one round trip, a put four."""
 
     title = "pDPM-Direct: clients lock, write a redo copy, write in place; reads compare a checksum"
     section = "section 4.1, figure 2a"
+    operations = ("put", "get")
+    updates = frozenset({"put"})
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.NO_LOST_ACK: "data power; all power"}
     faults: ClassVar = {"data": ("power", "lost"), "client": ("power", "process"), "all": ("power",)}
     recovers_data = True

@@ -269,7 +269,11 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             if request.kind in (WRITES, READS):
                 yield from self.answer(thread, end, request)
                 continue
-            yield from self.locks.under(thread, request.object, self.answer(thread, end, request))
+            yield from self.alone(thread, request.object, self.answer(thread, end, request))
+
+    def alone(self, thread: Thread, number: int, code: Code) -> Code:
+        """Answer a request while no other thread answers one for this object."""
+        return self.locks.under(thread, number, code)
 
     def compute(self, thread: Thread) -> Code:
         """The work for a request besides touching its data."""

@@ -239,7 +239,7 @@ def build_system(
             shared=count.cores is not None,
             pinned=count.pinned,
             waits=count.waits,
-            core_type=count.core_type,
+            core_type=count.core_type or role.core_type,
             others=sum(load.kind == "network" for load in count.background),
             work_ps=0 if role.invokes else scenario.workload.work_ps or 0,
             stolen=tuple((load.device, load.bandwidth) for load in count.background if load.bandwidth is not None),

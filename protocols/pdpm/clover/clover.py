@@ -31,7 +31,7 @@ from ...guarantees import ALWAYS, Claims, Condition
 from ...naming import Option
 from ...parts.kv import key_bytes
 from ...scheme import Limits, PastOperation, Request, Sizes
-from ..data import DURABLE, REPLICAS, WORD, DataNode, PdpmScheme, Region
+from ..data import DURABLE, REPLICAS, WORD, DataNode, OverData, Region
 from .client import CloverClient
 from .header import Cursor, Pointer
 from .library import Library, Retired
@@ -43,7 +43,7 @@ HISTORY_OF = 1024
 """Up to so many keys the history of buffers is kept."""
 
 
-class Clover(PdpmScheme, name="clover"):
+class Clover(OverData, name="clover"):
     """Reads and writes by one-sided verbs; the metadata server is asked only for what is not known."""
 
     title = "Clover: versions in chains on passive nodes, linked by CAS; space by a metadata server"

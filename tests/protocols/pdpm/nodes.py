@@ -35,6 +35,8 @@ def small(
     roles: dict[str, Any] = {"client": {"machines": machines, "processes": processes}, "data": {"machines": nodes}}
     if scheme.startswith("clover"):
         roles["metadata"] = {"machines": metadata, "waits": "adaptive"}
+    elif scheme.startswith("herd"):
+        del roles["data"]
     workload: dict[str, Any] = {"keys": keys, "value": value}
     if isinstance(work, list):
         workload |= {"kind": "schedule", "operations": work}
