@@ -216,7 +216,7 @@ class CloverClient(Role, invokes=True, background=1):
 
     def put(self, session: Session, key: int, value: bytes) -> Code:
         """Write a free buffer, then link it behind the newest version; a key that is not there is created."""
-        new = yield from self.buffers(session)
+        new = yield from self.buffers(session, key)
         tail = self.library.cursors.find(key)
         if tail is None:
             session.thread.count("misses")
@@ -252,11 +252,11 @@ class CloverClient(Role, invokes=True, background=1):
             yield from link_copies(self, session, tail.version, new)
         return marked, None if marked else tail
 
-    def buffers(self, session: Session) -> Code:
+    def buffers(self, session: Session, key: int) -> Code:
         """Free buffers for a version; waits until there are some."""
         library = self.library
         balanced = self.scheme.option("balance") != "none"
-        while (new := library.take(balanced=balanced, lost=session.links.is_lost)) is None:
+        while (new := library.take(self.pool.copies_of(key), balanced=balanced, lost=session.links.is_lost)) is None:
             session.thread.count("waits for buffers")
             signal = library.wait(session.thread)
             self.wake()
@@ -270,7 +270,8 @@ class CloverClient(Role, invokes=True, background=1):
 
     def copies_of(self, new: Version, value: bytes) -> Iterator[tuple[Any, bytes]]:
         """What is written for a version, to each of its buffers."""
-        for copy, pointer in enumerate(new):
+        for pointer in dict.fromkeys(new):
+            copy = new.index(pointer)
             self.note(pointer, self.pool.version_bytes)
             yield self.scheme.geometry.buffer(pointer), header(new, copy) + value
 

@@ -95,6 +95,10 @@ class Clover(OverData, name="clover"):
             "10 ms", quantity="time", source="assumption: longer than any put takes; no paper says",
             text="how long a put waits for another replicated one before it asks the metadata server to complete that",
         ),
+        "copied": Option(
+            -1, at_least=-1, source="section 6.5: of its entries one has copies",
+            text="the number of the only key that has several copies; -1: all have",
+        ),
         "rounds": Option(
             3, at_least=2, at_most=3, source="table 1 counts three round trips of a replicated write, section 5.4 two",
             text="round trips of a put with several copies",
@@ -118,7 +122,8 @@ class Clover(OverData, name="clover"):
 
     @classmethod
     def _pool(cls, sizes: Sizes, nodes: int) -> Pool:
-        return Pool(sizes, nodes, int(cls.option("replicas")), float(cls.option("spare")), int(cls.option("batch")))
+        copies, batch = int(cls.option("replicas")), int(cls.option("batch"))
+        return Pool(sizes, nodes, copies, float(cls.option("spare")), batch, int(cls.option("copied")))
 
     @override
     @classmethod
@@ -190,7 +195,7 @@ class Clover(OverData, name="clover"):
             start = server.rows - server.pm.base
             server.pm.space.compute(start, ROW_BYTES * len(names), partial(self._row_line, server, start // LINE_BYTES))
         for key in self._loaded if len(names) <= HISTORY_OF else ():
-            for pointer in self.pool.first_version(key):
+            for pointer in dict.fromkeys(self.pool.first_version(key)):
                 self.given("loader", pointer)
         serving: MetadataServer = self.roles["metadata"][0]
         for client in self.roles["client"]:
@@ -216,7 +221,7 @@ class Clover(OverData, name="clover"):
             if one.f == "get":
                 library.cursors.move(key, Cursor(old, 0))
                 continue
-            new = library.take(balanced=False, lost=lambda _: False)
+            new = library.take(self.pool.copies_of(key), balanced=False, lost=lambda _: False)
             assert new is not None
             library.writing.clear()
             self.image.append(key, old, new)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ....models.cpu import Deadline, Signal, Thread
 from .header import Cursor, Pointer, Version
+from .pool import padded
 
 FirstCursor = Callable[[int], Cursor | None]
 
@@ -117,14 +118,14 @@ class Library:
         """How many buffers of each node are missing."""
         return [max(0, self._batch - len(bucket)) for bucket in self.buckets]
 
-    def take(self, *, balanced: bool, lost: Callable[[int], bool]) -> Version | None:
-        """A buffer for each copy, on different nodes; None if there are not enough.
+    def take(self, copies: int, *, balanced: bool, lost: Callable[[int], bool]) -> Version | None:
+        """A buffer for each of so many copies, on different nodes; None if there are not enough.
 
         From the buckets in turn, or (``balanced``) from those of the least used nodes.
         """
         nodes = range(len(self.buckets))
         having = [node for node in nodes if self.buckets[node] and not lost(node)]
-        copies = min(self._copies, sum(not lost(node) for node in nodes))
+        copies = min(copies, sum(not lost(node) for node in nodes))
         if len(having) < copies:
             return None
         if balanced:
@@ -134,7 +135,7 @@ class Library:
             self._turn = (having[0] + 1) % len(self.buckets)
         chosen = tuple(self.buckets[node].popleft() for node in having[:copies])
         self.writing.update(chosen)
-        return chosen + chosen[:1] * (self._copies - copies)
+        return padded(chosen, self._copies)
 
     def wait(self, thread: Thread) -> Signal:
         """A signal that is raised when buffers have come."""

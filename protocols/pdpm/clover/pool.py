@@ -25,18 +25,24 @@ def class_of(length: int) -> int:
     return size
 
 
+def padded(copies: Version, count: int) -> Version:
+    """A version that has fewer copies than pointers: the first pointer stands for the others."""
+    return copies + copies[:1] * (count - len(copies))
+
+
 class Pool:
     """The buffers of a run, whose values have one size: so they are of one class."""
 
-    def __init__(self, sizes: Sizes, nodes: int, copies: int, spare: float, batch: int) -> None:
-        """``spare``: the share of buffers beyond those that are loaded; each client process has ``batch`` of each node
-        in its hands, and as many that it has not retired yet.
+    def __init__(self, sizes: Sizes, nodes: int, copies: int, spare: float, batch: int, only: int = -1) -> None:
+        """``only``: the one key that has copies, -1 for all of them. ``spare``: the share of buffers beyond those that
+        are loaded; each client process has ``batch`` of each node in its hands, and as many that it has not retired.
         """
         self.nodes, self.copies, self.keys = nodes, copies, len(sizes.objects)
         self.header_bytes = WORD * copies
         self.version_bytes = self.header_bytes + sizes.value_bytes
         self.buffer_bytes = class_of(self.version_bytes)
         self.row = -(-self.keys // nodes)
+        self._only = only
         self.loaded = self.row * copies
         """So many buffers of a node may be taken before time zero, and it has so many in all:"""
         self.buffers = self.loaded + int(spare * self.loaded) + 2 * batch * (sizes.clients + 1)
@@ -50,9 +56,15 @@ class Pool:
 
     def first_version(self, key: int) -> Version:
         """Where a key's version of time zero is: its first copy on node ``key`` modulo their number."""
-        return tuple(
-            Pointer((key + copy) % self.nodes, copy * self.row + key // self.nodes, 0) for copy in range(self.copies)
+        copies = tuple(
+            Pointer((key + copy) % self.nodes, copy * self.row + key // self.nodes, 0)
+            for copy in range(self.copies_of(key))
         )
+        return padded(copies, self.copies)
+
+    def copies_of(self, key: int) -> int:
+        """How many copies of a key's versions there are."""
+        return self.copies if self._only in (-1, key) else 1
 
     def first_key(self, node: int, buffer: int) -> tuple[int, int]:
         """The key whose version of time zero is in a buffer, if there is one, and which copy it is."""

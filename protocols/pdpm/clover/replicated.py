@@ -79,5 +79,9 @@ def end_copies(client: CloverClient, session: Session, tail: Version) -> Code:
 def write_headers(client: CloverClient, session: Session, tail: Version, new: Version | None, flags: int) -> Code:
     """Write the header of each copy of a version, at once."""
     place = client.scheme.geometry.buffer
-    writes = [(place(pointer), header(tail, copy, new, flags)) for copy, pointer in enumerate(tail)]
+    writes = [
+        (place(pointer), header(tail, copy, new, flags))
+        for copy, pointer in enumerate(tail)
+        if pointer not in tail[:copy]
+    ]
     yield from session.links.write_all(writes)

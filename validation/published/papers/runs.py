@@ -12,6 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from ....protocols.registry import scheme
+from ....protocols.scheme import Scheme
 from ....scenarios.build import Draft
 from ....sim.jobs.code import digest
 from ....sim.jobs.kept import Kept
@@ -90,11 +91,32 @@ def scenario(paper: Paper, run: SchemeRun, operations: int | None = None, values
     at = dict(run.at)
     for name, axis in paper.axes.items():  # in the file's order: of two that set one field the later one counts
         draft = draft.set(axis.values[at[name]])
+    draft = _as_it_takes(draft, scheme(run.scheme))
     if run.explored:
         draft = draft.set(paper.explore)
     if operations is not None and not run.explored:
         draft = draft.set(_at_most(operations, draft.data["workload"]))
     return draft.set({field: setting for field, setting in values.items() if _is_scenarios(field)})
+
+
+def _as_it_takes(draft: Draft, kind: type[Scheme]) -> Draft:
+    """Without roles, threads and options that a scheme does not have, and without a past that shapes nothing: a file
+    says them for all systems of a paper.
+    """
+    data, fields = draft.data, dict[str, Any]()
+    given, options, types = data.get("roles", {}), data.get("options", {}), kind.role_types
+    roles = {
+        name: {key: value for key, value in count.items() if key != "threads" or types[name].served}
+        for name, count in given.items()
+        if name in types
+    }
+    if roles != given:
+        fields["roles"] = roles
+    if not options.keys() <= kind.options.keys():
+        fields["options"] = {name: value for name, value in options.items() if name in kind.options}
+    if data["workload"].get("past") and not kind.ages():
+        fields["workload"] = {name: value for name, value in data["workload"].items() if name != "past"}
+    return draft.with_(**fields)
 
 
 def _at_most(operations: int, workload: Mapping[str, Any]) -> dict[str, int]:
