@@ -30,7 +30,7 @@ RANKED = {"workload.nodes": 6, "workload.edges": 30, "workload.iterations": 2, "
 BUSY = {"workload.operations": 4, "workload.keys": 8, "workload.work": "1 us"}
 """For one whose other programs send millions of packets in a second, which are all in the trace."""
 RUN_ONLY = {
-    "pagerank", "pmr-stacks", "pmr-utilisation", "rnvm-table3", "rpc-busy", "rpc-failures", "rpc-senders", "ycsb-d",
+    "clover", "clover-balance", "pagerank", "pmr-stacks", "pmr-utilisation", "rnvm-table3", "rpc-busy", "rpc-failures", "rpc-senders", "ycsb-d",
     "ycsb-e", "ycsb-f",
 }  # fmt: skip
 """Scenarios for `rpsim run` alone, which state no verdict."""
@@ -56,6 +56,12 @@ WHOLE = {
     "pmr-torn",
     "pmr-barrier",
     "pmr-repaired",
+    "clover-power",
+    "clover-data-node",
+    "clover-replica-lost",
+    "clover-metadata",
+    "pdpm-client",
+    "pdpm-power",
 }
 """Small enough as they are."""
 DEAR = {"server-process": {"workload.operations": 6}, "client-crash": {"workload.operations": 8}}

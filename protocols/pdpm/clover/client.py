@@ -143,6 +143,13 @@ class CloverClient(Role, invokes=True, background=1):
                 if step.f != "get":
                     raise OutcomeUnknown(str(error)) from error
 
+    @override
+    def leave(self, session: Session) -> Code:
+        """Retire what is left: a version that nobody retires keeps all behind it."""
+        yield from ()
+        self.library.leaving = True
+        self.wake()
+
     def choose(self, links: Links, version: Version) -> int:
         """The copy that is read: the first one, or that on the least used node; of nodes that are not lost.
 

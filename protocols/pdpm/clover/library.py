@@ -93,6 +93,8 @@ class Library:
         """Of these, what the metadata server has been told."""
         self.wanted: Signal | None = None
         """The thread that fetches buffers and retires versions waits for this."""
+        self.leaving = False
+        """A process has done its work: versions are retired without waiting for more."""
         self._copies = copies
         self._batch = batch
         self._turn = 0
@@ -108,7 +110,8 @@ class Library:
 
     def is_low(self) -> bool:
         """Whether buffers, or versions to retire, are enough for a message to the metadata server."""
-        return self.needed() >= self._batch or len(self.retired) >= self._batch
+        enough = 1 if self.leaving else self._batch
+        return self.needed() >= self._batch or len(self.retired) >= enough
 
     def needed(self) -> int:
         """How many buffers are missing, of all nodes."""

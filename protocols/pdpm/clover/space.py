@@ -4,7 +4,8 @@ Source: Tsai et al., ATC'20, section 5.2. A buffer that comes back gets the next
 its node's FreeList; one whose version wraps around waits in the OvflowList before.
 
 What the paper leaves open is read so. Whoever supersedes a version retires it, and names its successor. A version is
-reclaimed when those before it are: so a chain that begins at the head that the server knows is always whole.
+reclaimed when those before it are: so a chain that begins at the head that the server knows is always whole. What a
+machine that dies has not retired, and what is behind it, is free when a server reads all chains again.
 """
 
 from __future__ import annotations
