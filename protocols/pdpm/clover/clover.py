@@ -33,7 +33,7 @@ from ...parts.kv import key_bytes
 from ...scheme import Limits, PastOperation, Request, Sizes
 from ..data import DURABLE, REPLICAS, WORD, DataNode, OverData, Region
 from .client import CloverClient
-from .header import Cursor, Pointer
+from .header import Cursor, Pointer, Version
 from .library import Library, Retired
 from .metadata import ROW_BYTES, MetadataServer, row_line
 from .pool import LARGEST_BYTES, Geometry, Image, Pool
@@ -114,6 +114,8 @@ class Clover(OverData, name="clover"):
         self.checks = self.option("gc") == "versions"
         self.pool = self._pool(sizes, len(system.nodes["data"]))
         self._loaded: range = range(0)
+        self._heads: dict[int, Version] = {}
+        """By key the head of its chain at time zero, where that is not the first version."""
         self.image = Image(self.pool, 0, lambda _: b"")
         self.buffers_history = PartHistory(system.clock)
         self.histories = {"buffers": self.buffers_history.rows}
@@ -193,7 +195,7 @@ class Clover(OverData, name="clover"):
         server: MetadataServer
         for server in self.roles["metadata"]:
             start = server.rows - server.pm.base
-            server.pm.space.compute(start, ROW_BYTES * len(names), partial(self._row_line, server, start // LINE_BYTES))
+            server.pm.space.compute(start, ROW_BYTES * len(names), partial(self._row_line, start // LINE_BYTES))
         for key in self._loaded if len(names) <= HISTORY_OF else ():
             for pointer in dict.fromkeys(self.pool.first_version(key)):
                 self.given("loader", pointer)
@@ -204,10 +206,10 @@ class Clover(OverData, name="clover"):
             for pointer in pointers:
                 self.given("loader", pointer)
 
-    def _row_line(self, server: MetadataServer, first: int, line: int) -> bytes:
+    def _row_line(self, first: int, line: int) -> bytes:
         key = line - first
-        chain = server.chains.of(key) if server.serves else self.roles["metadata"][0].chains.of(key)
-        return row_line(None if chain is None else chain.head, key_bytes(self.sizes.objects[key]), self.copies)
+        head = self._heads.get(key) or (self.pool.first_version(key) if key in self._loaded else None)
+        return row_line(head, key_bytes(self.sizes.objects[key]), self.copies)
 
     @override
     def age(self, past: Sequence[PastOperation]) -> None:
@@ -237,6 +239,9 @@ class Clover(OverData, name="clover"):
             for version in server.chains.retire(gone.key, 0, gone.old, gone.new):
                 for pointer in version:
                     server.space.reclaim(pointer)
+            chain = server.chains.of(gone.key)
+            assert chain is not None
+            self._heads[gone.key] = chain.head
         for pointer in server.space.overflowed:
             server.space.free[pointer.node].append(pointer.buffer)
         server.space.overflowed.clear()
