@@ -24,6 +24,7 @@ WHOLE = {"rnvm"}
 SLOW = {("rflush", "RF-16"), ("rflush", "RF-17")}
 """A network that is full of small packets has many events."""
 QUICK = {
+    "clover": ("CLV-lat-",),
     "pmr": ("PMR-raw-", "PMR-lc-lat-", "PMR-msg-lat", "PMR-T1-PMRAccess"),
     "rnvm": ("RNVM-T2-", "RNVM-T3-rNVM-Naive-Queue", "RNVM-T3-rNVM-R-", "RNVM-T3-Symmetric-SmallBank"),
 }
