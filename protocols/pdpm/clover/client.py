@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -35,9 +35,6 @@ from .replicated import end_copies, link_copies, take_tail
 from .servers import Servers
 from .walk import Aborted, Found, KeyDeleted, StaleCursor, Walk
 
-if TYPE_CHECKING:
-    from .clover import Clover
-
 
 class Latest(NamedTuple):
     """The newest version of a key, and its value where that was read."""
@@ -58,9 +55,9 @@ class Session:
 class CloverClient(Role, invokes=True, background=1):
     """A machine whose processes get and put; they share a library's state."""
 
-    scheme: Clover
+    scheme: Any
 
-    def __init__(self, scheme: Clover, node: Node, number: int) -> None:
+    def __init__(self, scheme: Any, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pool, self.copies = scheme.pool, scheme.copies
 

@@ -14,7 +14,7 @@ a version is missing, half-made links completed, heads and shortcuts moved to th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -50,9 +50,6 @@ from .messages import (
 from .repair import ChainReader
 from .space import Chains, Space
 
-if TYPE_CHECKING:
-    from .clover import Clover
-
 ROW_BYTES = 64
 EPOCH_NOTICE = 1
 """The immediate by which a server tells its clients that an epoch is over."""
@@ -61,9 +58,9 @@ EPOCH_NOTICE = 1
 class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, background=1):
     """A metadata server: the first one serves, the others keep copies."""
 
-    scheme: Clover
+    scheme: Any
 
-    def __init__(self, scheme: Clover, node: Node, number: int) -> None:
+    def __init__(self, scheme: Any, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         self.rows = self.pm.allocate(ROW_BYTES * len(self.sizes.objects), "rows", item_bytes=ROW_BYTES)
