@@ -32,7 +32,7 @@ from ..rflush.messages import DONE, READ, CallMessage
 from ..rflush.options import RESEND_LOST
 from ..rflush.paths import ByDatagram, ByUnreliableWrite, MessagePath
 from ..scheme import OutcomeUnknown, Role, Sizes
-from .data import DURABLE, REPLICAS, WORD, DataNode, Links, OverData, Place, Region
+from .data import DURABLE, REPLICAS, WORD, DataNode, DataPlace, DataRegion, Links, OverData
 
 LOST = 16
 """The reply of a coordinator whose data nodes are lost."""
@@ -205,9 +205,9 @@ class Central(OverData, CallScheme, name="pdpm-central"):
 
     @override
     @classmethod
-    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
         size = -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
-        return [Region("spaces", size, int(cls.option("replicas")) * cls.spaces(sizes, nodes))]
+        return [DataRegion("spaces", size, int(cls.option("replicas")) * cls.spaces(sizes, nodes))]
 
     def word(self, node: int, space: int) -> int:
         """A location: which space of which node; not zero."""
@@ -218,13 +218,13 @@ class Central(OverData, CallScheme, name="pdpm-central"):
         space, node = divmod(word - 1, len(self.roles["data"]))
         return node, space
 
-    def places(self, word: int) -> list[Place]:
+    def places(self, word: int) -> list[DataPlace]:
         """Where the copies of what is at a location are: as many as there are other nodes for."""
         first, space = self.space_of(word)
         nodes = self.roles["data"]
         each, row = self.data_regions(self.sizes, len(nodes))[0].item_bytes, self.spaces(self.sizes, len(nodes))
         return [
-            Place(node, nodes[node].base + (copy * row + space) * each)
+            DataPlace(node, nodes[node].base + (copy * row + space) * each)
             for copy in range(self.copies)
             for node in [(first + copy) % len(nodes)]
         ]

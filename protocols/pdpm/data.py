@@ -37,18 +37,18 @@ REPLICAS = Option(1, at_least=1, at_most=4, source="section 5.4; 2 in section 6.
 WORD, PAGE_BYTES = 8, 4096
 
 
-class Place(NamedTuple):
+class DataPlace(NamedTuple):
     """An address in a data node's memory."""
 
     node: int
     address: int
 
-    def at(self, offset: int) -> Place:
+    def at(self, offset: int) -> DataPlace:
         """So many bytes further."""
-        return Place(self.node, self.address + offset)
+        return DataPlace(self.node, self.address + offset)
 
 
-class Region(NamedTuple):
+class DataRegion(NamedTuple):
     """Items of one size in a data node's memory."""
 
     label: str
@@ -70,7 +70,7 @@ class OverData(Scheme):
     """Whether somebody has to recover a data node before clients connect to it again."""
 
     @classmethod
-    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
         """What a data node's memory is divided into, one behind the other, where there are so many nodes."""
         raise NotImplementedError
 
@@ -130,11 +130,11 @@ class Links:
                 self.qps[number] = self.poster.connect(data.listener.door)
 
     # posts ----------------------------------------------------------------------------------------------------------
-    def read(self, place: Place, length: int) -> Code:
+    def read(self, place: DataPlace, length: int) -> Code:
         """Post a READ."""
         return self.poster.read(self.qps[place.node], place.address, self.nodes[place.node].key, length)
 
-    def write(self, place: Place, data: bytes) -> Code:
+    def write(self, place: DataPlace, data: bytes) -> Code:
         """Post a WRITE, with its commit where one follows; returns what is to be waited for."""
         qp, key = self.qps[place.node], self.nodes[place.node].key
         if not self.scheme.commits:
@@ -143,12 +143,12 @@ class Links:
         self.poster.drop([written])
         return (yield from self._flush(place, len(data)))
 
-    def hint(self, place: Place, data: bytes) -> Code:
+    def hint(self, place: DataPlace, data: bytes) -> Code:
         """Post a WRITE that nobody waits for, and nothing depends on."""
         posted = yield from self.poster.write(self.qps[place.node], place.address, self.nodes[place.node].key, data)
         self.poster.drop([posted])
 
-    def post_compare_and_swap(self, place: Place, compare: int, swap: int) -> Code:
+    def post_compare_and_swap(self, place: DataPlace, compare: int, swap: int) -> Code:
         """Post a CAS of a word, with its commit; returns both, the CAS first."""
         qp, key = self.qps[place.node], self.nodes[place.node].key
         posted = [(yield from self.poster.compare_and_swap(qp, place.address, key, compare, swap))]
@@ -156,7 +156,7 @@ class Links:
             posted.append((yield from self._flush(place, WORD)))
         return posted
 
-    def compare_and_swap(self, place: Place, compare: int, swap: int) -> Code:
+    def compare_and_swap(self, place: DataPlace, compare: int, swap: int) -> Code:
         """CAS a word, with its commit; returns what was there.
 
         Raises :class:`VerbsError` for an error.
@@ -164,12 +164,12 @@ class Links:
         posted = yield from self.post_compare_and_swap(place, compare, swap)
         return (yield from self.poster.all(posted))[0]
 
-    def _flush(self, place: Place, length: int) -> Code:
+    def _flush(self, place: DataPlace, length: int) -> Code:
         data = self.nodes[place.node]
         return self.poster.flush(self.qps[place.node], place.address, data.key, length, data.flush_type)
 
     # waits ----------------------------------------------------------------------------------------------------------
-    def read_now(self, place: Place, length: int) -> Code:
+    def read_now(self, place: DataPlace, length: int) -> Code:
         """READ a range; returns its bytes."""
         return (yield from self.poster.result((yield from self.read(place, length))))
 
@@ -182,16 +182,16 @@ class Links:
                 raise
             return None
 
-    def read_checked(self, place: Place, length: int, head: int, crc: CrcOf) -> Code:
+    def read_checked(self, place: DataPlace, length: int, head: int, crc: CrcOf) -> Code:
         """READ a record whose checksum is in its first ``head`` bytes; returns it, or None if it has another."""
         qp, key = self.qps[place.node], self.nodes[place.node].key
         return self.poster.read_checked(qp, place.address, key, length, head, crc)
 
-    def write_all(self, writes: Iterable[tuple[Place, bytes]]) -> Code:
+    def write_all(self, writes: Iterable[tuple[DataPlace, bytes]]) -> Code:
         """WRITE to several places at once; returns when all are acknowledged, but for those on lost nodes."""
         yield from self.settled((yield from self.post_all(writes)))
 
-    def post_all(self, writes: Iterable[tuple[Place, bytes]]) -> Code:
+    def post_all(self, writes: Iterable[tuple[DataPlace, bytes]]) -> Code:
         """Post WRITEs, but for those to lost nodes; returns what :meth:`settled` waits for."""
         posted: list[Posted] = []
         for place, data in writes:

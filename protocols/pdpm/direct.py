@@ -29,10 +29,10 @@ from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..scheme import OutcomeUnknown, Request, Role, Sizes
-from .data import DURABLE, REPLICAS, WORD, Code, DataNode, Links, OverData, Place, Region
+from .data import DURABLE, REPLICAS, WORD, Code, DataNode, DataPlace, DataRegion, Links, OverData
 
 
-class Space(Layout):
+class EntrySpace(Layout):
     """One of the two spaces of an entry; only the committed one has a lock that means anything."""
 
     lock = U64()
@@ -42,18 +42,18 @@ class Space(Layout):
     value = Rest()
 
 
-HEAD = Space.size
+HEAD = EntrySpace.size
 LOCKED, FREE = 1, 0
 
 
 def packed(value: bytes) -> bytes:
     """A space from behind its lock on, as a put writes it."""
-    return Space.pack(lock=FREE, crc=zlib.crc32(value), unused=bytes(52), value=value)[WORD:]
+    return EntrySpace.pack(lock=FREE, crc=zlib.crc32(value), unused=bytes(52), value=value)[WORD:]
 
 
 def crc_of(head: bytes) -> int:
     """The checksum that a space's first line says."""
-    return int(Space.unpack(head).crc)
+    return int(EntrySpace.unpack(head).crc)
 
 
 class Direct(OverData, name="pdpm-direct"):
@@ -79,9 +79,9 @@ class Direct(OverData, name="pdpm-direct"):
 
     @override
     @classmethod
-    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
         copies = int(cls.option("replicas"))
-        return [Region("entries", cls.bytes_of_entry(sizes), copies * -(-len(sizes.objects) // nodes))]
+        return [DataRegion("entries", cls.bytes_of_entry(sizes), copies * -(-len(sizes.objects) // nodes))]
 
     @staticmethod
     def bytes_of_space(sizes: Sizes) -> int:
@@ -93,12 +93,12 @@ class Direct(OverData, name="pdpm-direct"):
         """The committed space, and the uncommitted one behind it."""
         return 2 * cls.bytes_of_space(sizes)
 
-    def copies(self, number: int) -> list[Place]:
+    def copies(self, number: int) -> list[DataPlace]:
         """Where the copies of a key's entry are, by its number."""
         nodes = self.roles["data"]
         row, each = -(-len(self.sizes.objects) // len(nodes)), self.bytes_of_entry(self.sizes)
         return [
-            Place(node, nodes[node].base + (copy * row + number // len(nodes)) * each)
+            DataPlace(node, nodes[node].base + (copy * row + number // len(nodes)) * each)
             for copy in range(int(self.option("replicas")))
             for node in [(number + copy) % len(nodes)]
         ]
@@ -134,7 +134,7 @@ class Direct(OverData, name="pdpm-direct"):
                     if step.value is not None and not session.is_lost(self.standing(session, number)[0].node):
                         raise OutcomeUnknown(str(error)) from error
 
-        def standing(self, links: Links, number: int) -> list[Place]:
+        def standing(self, links: Links, number: int) -> list[DataPlace]:
             """The copies of an entry whose nodes are not lost. Raises OutcomeUnknown where none is left."""
             left = [place for place in self.scheme.copies(number) if not links.is_lost(place.node)]
             if not left:
@@ -149,7 +149,7 @@ class Direct(OverData, name="pdpm-direct"):
                 yield from self.take(links, place)
                 data = yield from links.read_now(place, HEAD + self.sizes.value_bytes)
                 yield from links.write_all([(place, bytes(WORD))])
-                return Space.unpack(data).value
+                return EntrySpace.unpack(data).value
             while (found := (yield from self.read_space(links, place))) is None:
                 links.thread.count("retries")
             return found.value
@@ -166,22 +166,22 @@ class Direct(OverData, name="pdpm-direct"):
                     break  # else another client may have found the lock of the next copy free
             yield from links.write_all([(lock, bytes(WORD))])
 
-        def take(self, links: Links, lock: Place) -> Code:
+        def take(self, links: Links, lock: DataPlace) -> Code:
             """Take a lock: CAS until it was free."""
             while (yield from links.compare_and_swap(lock, FREE, LOCKED)) != FREE:
                 links.thread.count("retries")
 
-        def write_entry(self, links: Links, copies: Iterable[Place], value: bytes) -> Code:
+        def write_entry(self, links: Links, copies: Iterable[DataPlace], value: bytes) -> Code:
             """The redo copies, then the committed ones, which readers see."""
             data, behind = packed(value), self.scheme.bytes_of_space(self.sizes)
             yield from links.write_all([(place.at(behind + WORD), data) for place in copies])
             yield from links.write_all([(place.at(WORD), data) for place in copies])
 
-        def read_space(self, links: Links, place: Place) -> Code:
+        def read_space(self, links: Links, place: DataPlace) -> Code:
             """READ a space; returns it, or None if its value has another checksum."""
             length = HEAD + self.sizes.value_bytes
             data = yield from links.read_checked(place, length, HEAD, crc_of)
-            return None if data is None else Space.unpack(data)
+            return None if data is None else EntrySpace.unpack(data)
 
         # after a power failure: entry by entry ------------------------------------------------------------------------
         @override

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -12,6 +12,7 @@ from .btree import (
     LINK,
     WORD,
     BTree,
+    NodeChange,
     NodeContent,
     NodeEntry,
     NodeHead,
@@ -66,7 +67,7 @@ class Bpt(BTree):
         first = changes[moving].at
         new = merged((yield from self._entries(visit, first, visit.count)), first, changes[moving:])
         if first + len(new) > self.capacity:
-            return (yield from self._split_node(visit, first, new))
+            return (yield from self._split_node(visit, changes[:moving], first, new))
         yield from self._rewrite(visit, first, new)
         yield from self.space.write(address, NodeHead.pack(count=first + len(new), level=visit.level))
         return [(b"", address)]
@@ -82,10 +83,12 @@ class Bpt(BTree):
         if entries:
             yield from self.space.write(visit.node.address + ENTRIES + NodeEntry.size * first, b"".join(entries))
 
-    def _split_node(self, visit: NodeVisit, first: int, new: list[bytes]) -> Code:
-        """Write the new siblings of a node, and what it keeps; its entries from ``first`` on are ``new``."""
+    def _split_node(self, visit: NodeVisit, written: Sequence[NodeChange], first: int, new: list[bytes]) -> Code:
+        """Write the new siblings of a node, and what it keeps; its entries from ``first`` on are ``new``, of those
+        before some are ``written`` by now.
+        """
         link = number_in((yield from visit.node.load(LINK, WORD)))
-        head = yield from self._entries(visit, 0, first)
+        head = merged((yield from self._entries(visit, 0, first)), 0, written)
         own, *others = split(visit.level, NodeContent(link, head + new), self.capacity)
         placed = yield from self._write_new(visit.level, others, link)
         entries = own[1].entries

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.models.profiles.platform import load_platform
+from rpsim.protocols.failures import ALL
+from rpsim.protocols.registry import scheme
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.run.workload import initial_values
 from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
@@ -36,7 +38,8 @@ def test_a_shipped_scenario_loads_with_the_shipped_names(name):
     assert scenario.name == name
     assert scenario.title == scenario_title(name) != ""
     assert scenario.variants()
-    assert {part.role for part in scenario.crash.fault.parts} <= {"server", "client"}
+    roles = {role for name in scenario.schemes for role in scheme(name).role_types}
+    assert {part.role for part in scenario.crash.fault.parts} <= {*roles, ALL}
 
 
 @pytest.mark.parametrize("name", scenario_names())

@@ -18,13 +18,13 @@ from ....models.system import Node
 from ...parts.onesided import Posted, VerbsError
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role
 from ..data import Code, Links
-from .header import DELETED, Cursor, Pointer, Version, Word, header, pack_shortcut, pack_version
+from .header import DELETED, ChainCursor, HeaderWord, Pointer, Version, header, pack_shortcut, pack_version
 from .library import Cursors, Library, Retired
 from .messages import (
-    Allocate,
+    AllocateBuffers,
     Create,
     Delete,
-    Open,
+    OpenKey,
     Retire,
     pack_changes,
     pack_words,
@@ -33,18 +33,18 @@ from .messages import (
 )
 from .replicated import end_copies, link_copies, take_tail
 from .servers import Servers
-from .walk import Aborted, Found, KeyDeleted, StaleCursor, Walk
+from .walk import Aborted, KeyDeleted, NewestVersion, StaleCursor, Walk
 
 
 class Latest(NamedTuple):
     """The newest version of a key, and its value where that was read."""
 
-    cursor: Cursor
+    cursor: ChainCursor
     value: bytes
 
 
 @dataclass
-class Session:
+class CloverSession:
     """A client process: its thread, its queue pairs, its way to the metadata server."""
 
     thread: Thread
@@ -70,10 +70,10 @@ class CloverClient(Role, invokes=True, background=1):
         self.trip = SmoothedTime()
 
     @override
-    def connect(self, thread: Thread) -> Session:
+    def connect(self, thread: Thread) -> CloverSession:
         slots = 8 + 2 * self.copies
         links = Links(thread, self.node, self.scheme, self.pool.version_bytes, slots)
-        return Session(thread, links, Servers(thread, self.node, self.scheme.roles["metadata"], self.library))
+        return CloverSession(thread, links, Servers(thread, self.node, self.scheme.roles["metadata"], self.library))
 
     # in the background -----------------------------------------------------------------------------------------------
     @override
@@ -113,7 +113,7 @@ class CloverClient(Role, invokes=True, background=1):
         if not library.needed():
             return True
         loads = [now - before for now, before in zip(library.loads, library.told, strict=True)]
-        reply = yield from servers.call(Allocate, words=pack_words([*library.missing(), *loads]))
+        reply = yield from servers.call(AllocateBuffers, words=pack_words([*library.missing(), *loads]))
         library.told = [before + load for before, load in zip(library.told, loads, strict=True)]
         pointers = unpack_pointers(reply[1:])
         library.fill(pointers)
@@ -121,7 +121,7 @@ class CloverClient(Role, invokes=True, background=1):
 
     # operations -------------------------------------------------------------------------------------------------------
     @override
-    def perform(self, session: Session, request: Request) -> Code:
+    def perform(self, session: CloverSession, request: Request) -> Code:
         """A get is repeated when a data node is there again; of a put that was cut short nobody knows."""
         step = request.step
         key = self.sizes.objects.index(step.object)
@@ -141,7 +141,7 @@ class CloverClient(Role, invokes=True, background=1):
                     raise OutcomeUnknown(str(error)) from error
 
     @override
-    def leave(self, session: Session) -> Code:
+    def leave(self, session: CloverSession) -> Code:
         """Retire what is left: a version that nobody retires keeps all behind it."""
         yield from ()
         self.library.leaving = True
@@ -160,7 +160,7 @@ class CloverClient(Role, invokes=True, background=1):
             copy = min(standing, key=lambda one: (self.library.loads[version[one].node], one))
         return copy
 
-    def find(self, session: Session, key: int, start: Cursor | None, *, value: bool) -> Code:
+    def find(self, session: CloverSession, key: int, start: ChainCursor | None, *, value: bool) -> Code:
         """The newest version of a key, from ``start`` on or from the machine's cursor; None if there is no such key."""
         thread, last = session.thread, None
         while True:
@@ -176,7 +176,7 @@ class CloverClient(Role, invokes=True, background=1):
                 self.trip if value else None, checks=self.scheme.checks,
             )  # fmt: skip
             try:
-                found: Found = yield from walk.from_cursor(start)
+                found: NewestVersion = yield from walk.from_cursor(start)
             except Aborted:
                 thread.count("aborts")
             except StaleCursor:
@@ -186,27 +186,27 @@ class CloverClient(Role, invokes=True, background=1):
                     raise OperationFailed("the head of its chain is not there") from None
                 last, start = (start if asked else None), None
             except KeyDeleted as end:
-                yield from self.tell_deleted(session, key, Cursor(end.version, start.generation))
+                yield from self.tell_deleted(session, key, ChainCursor(end.version, start.generation))
                 start = None
             else:
                 if found.hops is None:
                     thread.count("shortcuts")
                 elif found.hops:
                     thread.count("hops", found.hops)
-                latest = Cursor(found.version, start.generation)
+                latest = ChainCursor(found.version, start.generation)
                 self.move(thread, key, latest)
                 return Latest(latest, found.value)
 
-    def open(self, session: Session, key: int) -> Code:
+    def open(self, session: CloverSession, key: int) -> Code:
         """Ask the metadata server for the head of a key's chain."""
-        reply = yield from session.servers.call(Open, key=key)
+        reply = yield from session.servers.call(OpenKey, key=key)
         return unpack_chain(reply, self.copies)
 
-    def move(self, thread: Thread, key: int, cursor: Cursor) -> None:
+    def move(self, thread: Thread, key: int, cursor: ChainCursor) -> None:
         """The cursor is this one from now on, for as long as it is used now and then."""
         self.library.cursors.move(key, cursor, thread.deadline(str(self.scheme.option("epoch"))))
 
-    def get(self, session: Session, key: int) -> Code:
+    def get(self, session: CloverSession, key: int) -> Code:
         """The value of the newest version."""
         found = yield from self.find(session, key, None, value=True)
         if found is None:
@@ -218,7 +218,7 @@ class CloverClient(Role, invokes=True, background=1):
         """So many bytes went to or from a node."""
         self.library.loads[pointer.node] += length
 
-    def put(self, session: Session, key: int, value: bytes) -> Code:
+    def put(self, session: CloverSession, key: int, value: bytes) -> Code:
         """Write a free buffer, then link it behind the newest version; a key that is not there is created."""
         new = yield from self.buffers(session, key)
         tail = self.library.cursors.find(key)
@@ -242,10 +242,12 @@ class CloverClient(Role, invokes=True, background=1):
                 found = yield from self.find(session, key, following, value=False)
                 tail = None if found is None else found.cursor
         self.library.writing.difference_update(new)
-        yield from self.publish(session, key, Cursor(new, tail.generation))
+        yield from self.publish(session, key, ChainCursor(new, tail.generation))
         self.wake()
 
-    def linking(self, session: Session, key: int, tail: Cursor, new: Version, written: Sequence[Posted]) -> Code:
+    def linking(
+        self, session: CloverSession, key: int, tail: ChainCursor, new: Version, written: Sequence[Posted]
+    ) -> Code:
         """Link a version behind another: whether that was the newest one, and else from where to look for it, if not
         from the cursor. ``written`` are the WRITEs of the new version, which may be under way.
         """
@@ -256,7 +258,7 @@ class CloverClient(Role, invokes=True, background=1):
             yield from link_copies(self, session, tail.version, new)
         return marked, None if marked else tail
 
-    def buffers(self, session: Session, key: int) -> Code:
+    def buffers(self, session: CloverSession, key: int) -> Code:
         """Free buffers for a version; waits until there are some."""
         library = self.library
         balanced = self.scheme.option("balance") != "none"
@@ -279,60 +281,60 @@ class CloverClient(Role, invokes=True, background=1):
             self.note(pointer, self.pool.version_bytes)
             yield self.scheme.geometry.buffer(pointer), header(new, copy) + value
 
-    def create(self, session: Session, key: int, new: Version) -> Code:
+    def create(self, session: CloverSession, key: int, new: Version) -> Code:
         """Have the metadata server know a key; returns its head."""
         reply = yield from session.servers.call(Create, key=key, version=pack_version(new, self.copies))
         return unpack_chain(reply, self.copies)
 
-    def link(self, session: Session, key: int, tail: Cursor, new: Version) -> Code:
+    def link(self, session: CloverSession, key: int, tail: ChainCursor, new: Version) -> Code:
         """Link a version behind another by CAS: whether that was the newest one, and else what follows it, if anything
         does.
         """
         primary = tail.version[0]
-        free, linked = Word(None, primary.version), Word(new[0], primary.version)
+        free, linked = HeaderWord(None, primary.version), HeaderWord(new[0], primary.version)
         place = self.scheme.geometry.buffer(primary)
         there = yield from session.links.compare_and_swap(place, free.pack(), linked.pack())
         if there == free.pack():
             return True, None
-        word = Word.unpack(there)
+        word = HeaderWord.unpack(there)
         if word.own != primary.version:
             self.library.cursors.drop(key)
         elif word.flags & DELETED:
             yield from self.tell_deleted(session, key, tail)
         elif word.next is not None:
-            return False, Cursor((word.next,), tail.generation)
+            return False, ChainCursor((word.next,), tail.generation)
         return False, None
 
-    def publish(self, session: Session, key: int, new: Cursor) -> Code:
+    def publish(self, session: CloverSession, key: int, new: ChainCursor) -> Code:
         """Move cursor and shortcut to a version that has been linked."""
         self.move(session.thread, key, new)
         shortcut = self.scheme.geometry.shortcut(key)
         if not session.links.is_lost(shortcut.node):
             yield from session.links.hint(shortcut, pack_shortcut(new, self.copies))
 
-    def delete(self, session: Session, key: int) -> Code:
+    def delete(self, session: CloverSession, key: int) -> Code:
         """Mark the newest version as the last one, then have the metadata servers forget the key."""
         start = None
         while (found := (yield from self.find(session, key, start, value=False))) is not None:
-            tail: Cursor = found.cursor
+            tail: ChainCursor = found.cursor
             if (yield from self.end(session, key, tail)):
                 yield from self.tell_deleted(session, key, tail)
                 return
             start = None
 
-    def end(self, session: Session, key: int, tail: Cursor) -> Code:
+    def end(self, session: CloverSession, key: int, tail: ChainCursor) -> Code:
         """Mark a version as the last one of its key; whether it was the newest one."""
         if self.copies > 1:
             marked = yield from take_tail(self, session, key, tail, ())
             if marked:
                 yield from end_copies(self, session, tail.version)
             return marked
-        free = Word(None, tail.version[0].version)
+        free = HeaderWord(None, tail.version[0].version)
         place = self.scheme.geometry.buffer(tail.version[0])
         there = yield from session.links.compare_and_swap(place, free.pack(), free._replace(flags=DELETED).pack())
         return there == free.pack()
 
-    def tell_deleted(self, session: Session, key: int, end: Cursor) -> Code:
+    def tell_deleted(self, session: CloverSession, key: int, end: ChainCursor) -> Code:
         """Tell the metadata server that a key's chain ends with this version, as whoever finds it does."""
         self.library.cursors.drop(key)
         version = pack_version(end.version, self.copies)

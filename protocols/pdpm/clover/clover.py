@@ -31,13 +31,13 @@ from ...guarantees import ALWAYS, Claims, Condition
 from ...naming import Option
 from ...parts.kv import key_bytes
 from ...scheme import Limits, PastOperation, Request, Sizes
-from ..data import DURABLE, REPLICAS, WORD, DataNode, OverData, Region
+from ..data import DURABLE, REPLICAS, WORD, DataNode, DataRegion, OverData
 from .client import CloverClient
-from .header import Cursor, Pointer, Version
+from .header import ChainCursor, Pointer, Version
 from .library import Library, Retired
 from .metadata import ROW_BYTES, MetadataServer, row_line
-from .pool import LARGEST_BYTES, Geometry, Image, Pool
-from .space import Space
+from .pool import LARGEST_BYTES, FirstImage, Geometry, Pool
+from .space import BufferSpace
 
 HISTORY_OF = 1024
 """Up to so many keys the history of buffers is kept."""
@@ -116,7 +116,7 @@ class Clover(OverData, name="clover"):
         self._loaded: range = range(0)
         self._heads: dict[int, Version] = {}
         """By key the head of its chain at time zero, where that is not the first version."""
-        self.image = Image(self.pool, 0, lambda _: b"")
+        self.image = FirstImage(self.pool, 0, lambda _: b"")
         self.buffers_history = PartHistory(system.clock)
         self.histories = {"buffers": self.buffers_history.rows}
         super().__init__(system, sizes)
@@ -129,7 +129,7 @@ class Clover(OverData, name="clover"):
 
     @override
     @classmethod
-    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[Region]:
+    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
         return cls._pool(sizes, nodes).regions()
 
     def cached_keys(self) -> int | None:
@@ -157,18 +157,18 @@ class Clover(OverData, name="clover"):
         one = self.serving()
         return [one] if one is not None and self.failed("metadata") else []
 
-    def full_space(self) -> Space:
+    def full_space(self) -> BufferSpace:
         """All buffers as they are before time zero: those that nothing is loaded into are free."""
         free = [range(self.pool.loaded, self.pool.buffers) for _ in range(self.pool.nodes)]
-        return Space(self.pool, free, checks=self.checks)
+        return BufferSpace(self.pool, free, checks=self.checks)
 
-    def empty_space(self) -> Space:
+    def empty_space(self) -> BufferSpace:
         """No free buffers."""
-        return Space(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
+        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
 
-    def loaded_chain(self, key: int) -> Cursor | None:
+    def loaded_chain(self, key: int) -> ChainCursor | None:
         """A key's chain before time zero, as the metadata server and the clients know it."""
-        return Cursor(self.pool.first_version(key), 0) if key in self._loaded else None
+        return ChainCursor(self.pool.first_version(key), 0) if key in self._loaded else None
 
     def given(self, process: str, pointer: Pointer) -> None:
         """A buffer has been given to a client."""
@@ -190,7 +190,7 @@ class Clover(OverData, name="clover"):
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         names = self.sizes.objects
         self._loaded = range(len(objects))
-        self.image = Image(self.pool, len(objects), lambda key: objects[names[key]])
+        self.image = FirstImage(self.pool, len(objects), lambda key: objects[names[key]])
         self.image.lay(self.roles["data"])
         server: MetadataServer
         for server in self.roles["metadata"]:
@@ -221,13 +221,13 @@ class Clover(OverData, name="clover"):
             key, library = index(one.object), clients[one.process // each].library
             old = self.image.version_of(key)
             if one.f == "get":
-                library.cursors.move(key, Cursor(old, 0))
+                library.cursors.move(key, ChainCursor(old, 0))
                 continue
             new = library.take(self.pool.copies_of(key), balanced=False, lost=lambda _: False)
             assert new is not None
             library.writing.clear()
             self.image.append(key, old, new)
-            library.cursors.move(key, Cursor(new, 0))
+            library.cursors.move(key, ChainCursor(new, 0))
             library.retired.append(Retired(key, 0, old, new))
             if library.is_low():
                 self._exchange(server, library)

@@ -52,14 +52,14 @@ Version = tuple[Pointer, ...]
 GENERATIONS = 1 << 16
 
 
-class Cursor(NamedTuple):
+class ChainCursor(NamedTuple):
     """A version, and the generation of the chain that it is in: a key that is deleted and created again has another."""
 
     version: Version
     generation: int
 
 
-class Word(NamedTuple):
+class HeaderWord(NamedTuple):
     """A word of a header: where a copy of the next version is, and the GC version of the buffer that the word is in.
 
     Its ``bits`` are told from the lowest on.
@@ -86,7 +86,7 @@ class Word(NamedTuple):
 class Header(NamedTuple):
     """A header, from the copy that was read."""
 
-    words: tuple[Word, ...]
+    words: tuple[HeaderWord, ...]
 
     @property
     def own(self) -> int:
@@ -107,13 +107,13 @@ class Header(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes, copies: int) -> Self:
         """The header at the beginning of a buffer."""
-        return cls(tuple(Word.unpack(int.from_bytes(data[at : at + WORD], "little")) for at in _places(copies)))
+        return cls(tuple(HeaderWord.unpack(int.from_bytes(data[at : at + WORD], "little")) for at in _places(copies)))
 
 
 def header(own: Version, copy: int, following: Version | None = None, flags: int = 0) -> bytes:
     """The header of one copy of a version."""
     nexts = following or (None,) * len(own)
-    words = (Word(pointer, own[copy].version, 0 if turn else flags) for turn, pointer in enumerate(nexts))
+    words = (HeaderWord(pointer, own[copy].version, 0 if turn else flags) for turn, pointer in enumerate(nexts))
     return b"".join(word.pack().to_bytes(WORD, "little") for word in words)
 
 
@@ -131,7 +131,7 @@ def unpack_version(data: bytes, copies: int) -> Version | None:
     return found if len(found) == copies else None
 
 
-def pack_shortcut(cursor: Cursor | None, copies: int) -> bytes:
+def pack_shortcut(cursor: ChainCursor | None, copies: int) -> bytes:
     """A shortcut: a pointer to each copy, the generation in the bits that are left."""
     if cursor is None:
         return bytes(WORD * copies)
@@ -139,12 +139,12 @@ def pack_shortcut(cursor: Cursor | None, copies: int) -> bytes:
     return b"".join(word.to_bytes(WORD, "little") for word in words)
 
 
-def unpack_shortcut(data: bytes, copies: int) -> Cursor | None:
+def unpack_shortcut(data: bytes, copies: int) -> ChainCursor | None:
     """The same again; the generation modulo ``GENERATIONS``."""
     words = [int.from_bytes(data[at : at + WORD], "little") for at in _places(copies)]
     pointers = [Pointer.unpack(word % (1 << _POINTER_BITS)) for word in words]
     found = tuple(pointer for pointer in pointers if pointer is not None)
-    return Cursor(found, words[0] >> _POINTER_BITS) if len(found) == copies else None
+    return ChainCursor(found, words[0] >> _POINTER_BITS) if len(found) == copies else None
 
 
 def _places(copies: int) -> range:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....models.cpu import Deadline, Signal, Thread
-from .header import Cursor, Pointer, Version
+from .header import ChainCursor, Pointer, Version
 from .pool import padded
 
-FirstCursor = Callable[[int], Cursor | None]
+FirstCursor = Callable[[int], ChainCursor | None]
 
 
 class Retired(NamedTuple):
@@ -40,11 +40,11 @@ class Cursors:
         self._capacity = capacity
         self._first = first
         self._recent = recent
-        self._cached: OrderedDict[int, Cursor | None] = OrderedDict()
+        self._cached: OrderedDict[int, ChainCursor | None] = OrderedDict()
         self._until: dict[int, Deadline] = {}
         """Until when a cursor may be used that has been used in the run."""
 
-    def find(self, key: int) -> Cursor | None:
+    def find(self, key: int) -> ChainCursor | None:
         """A key's cursor; None if there is none."""
         until = self._until.get(key)
         if until is not None and until.passed:
@@ -55,7 +55,7 @@ class Cursors:
             return self._cached[key]
         return self._first(key) if self._capacity is None else None
 
-    def move(self, key: int, cursor: Cursor, until: Deadline | None = None) -> None:
+    def move(self, key: int, cursor: ChainCursor, until: Deadline | None = None) -> None:
         """A key's cursor is this one from now on."""
         if self._capacity == 0:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...layout import U32, U64, Layout, Rest
-from .header import WORD, Cursor, Pointer, Version, pack_version, unpack_version
+from .header import WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 
 NOT_HERE = b"\0"
 """The reply of a server that only keeps a copy: the client asks the next one."""
@@ -18,7 +18,7 @@ CHAIN_BYTES = 8
 """Of a key's number and its chain's generation."""
 
 
-class Open(Layout):
+class OpenKey(Layout):
     """Ask for a key's chain: the reply is its generation and its head, or that there is none."""
 
     key = U32()
@@ -52,13 +52,13 @@ class Retire(Layout):
     retired = Rest()
 
 
-class Allocate(Layout):
+class AllocateBuffers(Layout):
     """Ask for buffers: the reply. For each node how many, then for each how many bytes went there and came since."""
 
     words = Rest()
 
 
-class Register(Layout):
+class RegisterHeld(Layout):
     """A client machine has lost the metadata server that it had: the buffers in its hands."""
 
     held = Rest()
@@ -70,7 +70,7 @@ class Copy(Layout):
     rows = Rest()
 
 
-class Row(Layout):
+class HeadRow(Layout):
     """What a metadata server keeps of a key in its persistent memory: a line."""
 
     generation = U64()
@@ -111,17 +111,17 @@ def unpack_changes(data: bytes, each: int, copies: int) -> list[Change]:
     return found
 
 
-def pack_chain(cursor: Cursor | None, copies: int) -> bytes:
+def pack_chain(cursor: ChainCursor | None, copies: int) -> bytes:
     """What a client learns of a key: its chain's generation and head."""
     if cursor is None:
         return ABSENT
     return PRESENT + cursor.generation.to_bytes(WORD, "little") + pack_version(cursor.version, copies)
 
 
-def unpack_chain(reply: bytes, copies: int) -> Cursor | None:
+def unpack_chain(reply: bytes, copies: int) -> ChainCursor | None:
     """The same again; None where there is no such key."""
     version = unpack_version(reply[1 + WORD :], copies)
-    return None if version is None else Cursor(version, int.from_bytes(reply[1 : 1 + WORD], "little"))
+    return None if version is None else ChainCursor(version, int.from_bytes(reply[1 : 1 + WORD], "little"))
 
 
 def pack_words(words: Iterable[int]) -> bytes:

@@ -24,22 +24,22 @@ from ...parts.locks import Locks
 from ...parts.rpc import Connection, Listener, VerbsError
 from ...scheme import Role
 from ..data import Code, Links
-from .header import VERSIONS, WORD, Cursor, Pointer, Version, pack_version, unpack_version
+from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 from .messages import (
     ABSENT,
     CHAIN_BYTES,
     NOT_HERE,
     PRESENT,
-    Allocate,
+    AllocateBuffers,
     Change,
     Copy,
     Create,
     Delete,
-    Open,
-    Register,
+    HeadRow,
+    OpenKey,
+    RegisterHeld,
     Repair,
     Retire,
-    Row,
     pack_chain,
     pack_changes,
     pack_pointers,
@@ -48,7 +48,7 @@ from .messages import (
     unpack_words,
 )
 from .repair import ChainReader
-from .space import Chains, Space
+from .space import BufferSpace, Chains
 
 ROW_BYTES = 64
 EPOCH_NOTICE = 1
@@ -72,13 +72,14 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         held = WORD * (2 * batch * nodes + 2 * self.sizes.clients)
         room = 64 + max(batch * (CHAIN_BYTES + 2 * self.head_bytes), held)
         handlers: dict[Any, Callable[..., Code]] = {
-            Open: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
-            Allocate: self.on_allocate, Register: self.on_register, Repair: self.on_repair, Copy: self.on_copy,
+            OpenKey: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
+            AllocateBuffers: self.on_allocate, RegisterHeld: self.on_register, Repair: self.on_repair,
+            Copy: self.on_copy,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.serves = self.scheme.serving() is self
-        self.space: Space = self.scheme.full_space()
+        self.space: BufferSpace = self.scheme.full_space()
         self.chains = Chains(self.scheme.loaded_chain)
         self.registered: set[Pointer] = set()
         """Buffers in the hands of clients that have come from another server, or from this one's process before."""
@@ -105,7 +106,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.backups[thread.name] = [one.listener.accept(thread, self.node, 64) for one in behind]
 
     # requests: each returns the reply --------------------------------------------------------------------------------
-    def on_open(self, thread: Thread, request: Open) -> Code:
+    def on_open(self, thread: Thread, request: OpenKey) -> Code:
         """The head of a key's chain."""
         yield from thread.compute()
         return self.head_of(request.key)
@@ -115,7 +116,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         if not self.serves:
             return NOT_HERE
         chain = self.chains.of(key)
-        return pack_chain(None if chain is None else Cursor(chain.head, chain.generation), self.scheme.copies)
+        return pack_chain(None if chain is None else ChainCursor(chain.head, chain.generation), self.scheme.copies)
 
     def on_create(self, thread: Thread, request: Create) -> Code:
         """A key that is not there gets a head."""
@@ -175,11 +176,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         if self.space.overflowed:
             self.overflowed.set()
 
-    def on_allocate(self, thread: Thread, request: Allocate) -> Code:
+    def on_allocate(self, thread: Thread, request: AllocateBuffers) -> Code:
         """Give a client buffers."""
         return (yield from self.locks.under(thread, "chains", self.allocate(thread, request)))
 
-    def allocate(self, thread: Thread, request: Allocate) -> Code:
+    def allocate(self, thread: Thread, request: AllocateBuffers) -> Code:
         yield from thread.compute()
         if not self.serves:
             return NOT_HERE
@@ -191,11 +192,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             self.scheme.given(thread.name, pointer)
         return PRESENT + pack_pointers(pointers)
 
-    def on_register(self, thread: Thread, request: Register) -> Code:
+    def on_register(self, thread: Thread, request: RegisterHeld) -> Code:
         """A client comes from another server: this one takes over, if it has not."""
         return (yield from self.locks.under(thread, "chains", self.register(thread, request)))
 
-    def register(self, thread: Thread, request: Register) -> Code:
+    def register(self, thread: Thread, request: RegisterHeld) -> Code:
         held = unpack_pointers(request.held)
         self.registered.update(held)
         if not self.serves:
@@ -283,7 +284,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             return unit, generation, None, []
         if versions and self.scheme.nobody_lives():
             head, versions = versions[-1], versions[-1:]
-            yield from self._reader.point(unit, Cursor(head, generation))
+            yield from self._reader.point(unit, ChainCursor(head, generation))
             yield from self.put_row(thread, unit, generation, head)
             yield from thread.sfence()
             self.chains.know(unit, head, generation)
@@ -344,6 +345,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
     """A row before the run, of generation 0."""
     words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
-    return Row.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[
+    return HeadRow.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[
         :ROW_BYTES
     ].ljust(ROW_BYTES, b"\0")

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....sim.bytespace import LINE_BYTES
-from ..data import WORD, DataNode, Place, Region
-from .header import Cursor, Pointer, Version, header, pack_shortcut
+from ..data import WORD, DataNode, DataPlace, DataRegion
+from .header import ChainCursor, Pointer, Version, header, pack_shortcut
 
 if TYPE_CHECKING:
     from ...scheme import Sizes
@@ -47,11 +47,11 @@ class Pool:
         """So many buffers of a node may be taken before time zero, and it has so many in all:"""
         self.buffers = self.loaded + int(spare * self.loaded) + 2 * batch * (sizes.clients + 1)
 
-    def regions(self) -> Sequence[Region]:
+    def regions(self) -> Sequence[DataRegion]:
         """What a data node has."""
         return [
-            Region("shortcuts", self.header_bytes, self.row),
-            Region("buffers", self.buffer_bytes, self.buffers),
+            DataRegion("shortcuts", self.header_bytes, self.row),
+            DataRegion("buffers", self.buffer_bytes, self.buffers),
         ]
 
     def first_version(self, key: int) -> Version:
@@ -80,17 +80,17 @@ class Geometry:
         self._buffers = [data.starts["buffers"] for data in nodes]
         self._shortcuts = [data.starts["shortcuts"] for data in nodes]
 
-    def buffer(self, pointer: Pointer) -> Place:
+    def buffer(self, pointer: Pointer) -> DataPlace:
         """A buffer."""
-        return Place(pointer.node, self._buffers[pointer.node] + pointer.buffer * self.pool.buffer_bytes)
+        return DataPlace(pointer.node, self._buffers[pointer.node] + pointer.buffer * self.pool.buffer_bytes)
 
-    def shortcut(self, key: int) -> Place:
+    def shortcut(self, key: int) -> DataPlace:
         """A key's shortcut, which stays where it is."""
         node = key % self.pool.nodes
-        return Place(node, self._shortcuts[node] + key // self.pool.nodes * self.pool.header_bytes)
+        return DataPlace(node, self._shortcuts[node] + key // self.pool.nodes * self.pool.header_bytes)
 
 
-class Image:
+class FirstImage:
     """What data nodes hold at time zero: computed when it is looked at."""
 
     def __init__(self, pool: Pool, there: int, value_of: Callable[[int], bytes]) -> None:
@@ -131,7 +131,7 @@ class Image:
         first, found = start // each, b""
         for turn in range(first, (start + LINE_BYTES - 1) // each + 1):
             key = turn * self.pool.nodes + data.number
-            cursor = Cursor(self.version_of(key), 0) if key < self._there else None
+            cursor = ChainCursor(self.version_of(key), 0) if key < self._there else None
             found += pack_shortcut(cursor, self.pool.copies)
         return found[start - first * each :][:LINE_BYTES]
 

@@ -8,7 +8,7 @@ it is completed from any copy that has it, if the version behind it is there, an
 from __future__ import annotations
 
 from ..data import Code, Links
-from .header import DELETED, UNCOMMITTED, WRITING, Cursor, Header, Pointer, Version, header, pack_shortcut
+from .header import DELETED, UNCOMMITTED, WRITING, ChainCursor, Header, Pointer, Version, header, pack_shortcut
 from .pool import Geometry
 
 
@@ -47,7 +47,7 @@ class ChainReader:
         headers = yield from self._there(version)
         yield from self._following(version, headers, mend=True)
 
-    def point(self, key: int, cursor: Cursor) -> Code:
+    def point(self, key: int, cursor: ChainCursor) -> Code:
         """Write a key's shortcut."""
         yield from self._links.write_all([(self._geometry.shortcut(key), pack_shortcut(cursor, self._copies))])
 

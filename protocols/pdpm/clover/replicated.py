@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING
 
 from ...parts.onesided import Posted, VerbsError
 from ..data import Code
-from .header import DELETED, UNCOMMITTED, WRITING, Cursor, Version, Word, header, pack_version
+from .header import DELETED, UNCOMMITTED, WRITING, ChainCursor, HeaderWord, Version, header, pack_version
 from .messages import Repair
 
 SPINS = 16
 """So often the bit is looked at in a row; then after twice the time, each time: an assumption."""
 
 if TYPE_CHECKING:
-    from .client import CloverClient, Session
+    from .client import CloverClient, CloverSession
 
 
-def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, written: Sequence[Posted]) -> Code:
+def take_tail(
+    client: CloverClient, session: CloverSession, key: int, at: ChainCursor, written: Sequence[Posted]
+) -> Code:
     """Set B_w of a version, while its successor's data are ``written``; whether it was the newest one."""
     thread, links, geometry = session.thread, session.links, client.scheme.geometry
     patience, tail, since = None, at.version, thread.deadline("0 ns")
@@ -35,7 +37,7 @@ def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, writ
         if attempt > SPINS:
             yield from thread.sleep_again(since)
         copy = next((copy for copy, pointer in enumerate(tail) if not links.is_lost(pointer.node)), 0)
-        free = Word(None, tail[copy].version)
+        free = HeaderWord(None, tail[copy].version)
         place, marked = geometry.buffer(tail[copy]), free._replace(flags=WRITING)
         posted = yield from links.post_compare_and_swap(place, free.pack(), marked.pack())
         yield from links.settled(written)
@@ -48,7 +50,7 @@ def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, writ
             continue
         if there == free.pack():
             return True
-        word = Word.unpack(there)
+        word = HeaderWord.unpack(there)
         if word.own != free.own:
             client.library.cursors.drop(key)
             return False
@@ -64,19 +66,19 @@ def take_tail(client: CloverClient, session: Session, key: int, at: Cursor, writ
             patience = None
 
 
-def link_copies(client: CloverClient, session: Session, tail: Version, new: Version) -> Code:
+def link_copies(client: CloverClient, session: CloverSession, tail: Version, new: Version) -> Code:
     """Write the link to all copies of the newest version, and mark it as committed."""
     if client.scheme.option("rounds") == 3:
         yield from write_headers(client, session, tail, new, UNCOMMITTED)
     yield from write_headers(client, session, tail, new, 0)
 
 
-def end_copies(client: CloverClient, session: Session, tail: Version) -> Code:
+def end_copies(client: CloverClient, session: CloverSession, tail: Version) -> Code:
     """Write to all copies of the newest version that the key ends there."""
     yield from write_headers(client, session, tail, None, DELETED)
 
 
-def write_headers(client: CloverClient, session: Session, tail: Version, new: Version | None, flags: int) -> Code:
+def write_headers(client: CloverClient, session: CloverSession, tail: Version, new: Version | None, flags: int) -> Code:
     """Write the header of each copy of a version, at once."""
     place = client.scheme.geometry.buffer
     writes = [

@@ -16,7 +16,7 @@ from ...layout import Layout
 from ...parts.rpc import Connection, VerbsError
 from ..data import Code
 from .library import Library
-from .messages import NOT_HERE, Register, pack_pointers
+from .messages import NOT_HERE, RegisterHeld, pack_pointers
 from .metadata import MetadataServer
 
 
@@ -61,4 +61,4 @@ class Servers:
             yield from self._servers[0].listener.until_listening(self._thread)
         self._connection = self._connect()
         self._thread.count("metadata servers changed")
-        yield from self._connection.call(Register, held=pack_pointers(self._library.held()))
+        yield from self._connection.call(RegisterHeld, held=pack_pointers(self._library.held()))

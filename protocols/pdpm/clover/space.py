@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .header import VERSIONS, Cursor, Pointer, Version
+from .header import VERSIONS, ChainCursor, Pointer, Version
 from .pool import Pool
 
-First = Callable[[int], Cursor | None]
+First = Callable[[int], ChainCursor | None]
 
 
-class Space:
+class BufferSpace:
     """The buffers of all data nodes, as far as they are free, and the GC version of each."""
 
     def __init__(self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True) -> None:

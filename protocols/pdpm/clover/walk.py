@@ -13,14 +13,14 @@ from ....models.cpu import Deadline
 from ....models.cpu.smoothing import SmoothedTime
 from ...parts.onesided import Posted
 from ..data import Code, Links
-from .header import DELETED, GENERATIONS, UNCOMMITTED, Cursor, Header, Pointer, Version, unpack_shortcut
+from .header import DELETED, GENERATIONS, UNCOMMITTED, ChainCursor, Header, Pointer, Version, unpack_shortcut
 from .pool import Geometry
 
 LONGEST_TRIPS = 2
 """A READ is aborted after two round trips (section 5.2): for so long no buffer that was in use can be written again."""
 
 
-class Found(NamedTuple):
+class NewestVersion(NamedTuple):
     """The newest version: how many pointers the way along the chain had, if that was the quicker one."""
 
     version: Version
@@ -45,7 +45,7 @@ class Aborted(Exception):
     """A READ took too long: its buffer may have been used again meanwhile."""
 
 
-class Choice(Protocol):
+class CopyChoice(Protocol):
     """How a copy is chosen for a READ."""
 
     def __call__(self, links: Links, version: Version) -> int:
@@ -71,7 +71,7 @@ class Walk:
         geometry: Geometry,
         key: int,
         value_bytes: int,
-        choose: Choice,
+        choose: CopyChoice,
         trip: SmoothedTime | None,
         *,
         checks: bool = True,
@@ -90,8 +90,8 @@ class Walk:
         self._under_way: dict[Posted, _Step] = {}
         self._seen: set[Version] = set()
 
-    def from_cursor(self, start: Cursor) -> Code:
-        """Walk from a cursor on; returns the newest one (:class:`Found`).
+    def from_cursor(self, start: ChainCursor) -> Code:
+        """Walk from a cursor on; returns the newest one (:class:`NewestVersion`).
 
         Raises :class:`StaleCursor`, :class:`KeyDeleted` and :class:`Aborted`.
         """
@@ -140,7 +140,7 @@ class Walk:
             following = None if header.flags & UNCOMMITTED else header.next
             if following is None:
                 value = data[self._geometry.pool.header_bytes :]
-                return Found(step.version, header, value, hops if step.along else None)
+                return NewestVersion(step.version, header, value, hops if step.along else None)
             if following not in self._seen:
                 hops += step.along
                 yield from self._look_at(following, along=step.along)

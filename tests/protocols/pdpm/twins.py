@@ -7,12 +7,12 @@ from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.protocols.parts.onesided import Posted
-from rpsim.protocols.pdpm.clover.client import CloverClient, Session
+from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
-from rpsim.protocols.pdpm.clover.header import Cursor, Version, header
-from rpsim.protocols.pdpm.clover.messages import Create, Register
+from rpsim.protocols.pdpm.clover.header import ChainCursor, Version, header
+from rpsim.protocols.pdpm.clover.messages import Create, RegisterHeld
 from rpsim.protocols.pdpm.clover.metadata import MetadataServer
-from rpsim.protocols.pdpm.data import Links, Place
+from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct
 
 Code = Generator[Any, Any, Any]
@@ -35,7 +35,7 @@ class InPlaceAlone(Direct, name="pdpm-direct-twin-in-place-alone"):
 
     class Client(Direct.Client):
         def write_entry(self, links: Links, copies: Any, value: bytes) -> Code:
-            written: list[tuple[Place, bytes]] = []
+            written: list[tuple[DataPlace, bytes]] = []
             links_write = links.write_all
 
             def second(writes: Any) -> Code:
@@ -58,12 +58,12 @@ class NotAwaited(Clover, name="clover-twin-not-awaited"):
             self.late = list(super().copies_of(new, value))
             return iter(())
 
-        def publish(self, session: Session, key: int, new: Cursor) -> Code:
+        def publish(self, session: CloverSession, key: int, new: ChainCursor) -> Code:
             for place, data in self.late:
                 yield from session.links.hint(place.at(8), data[8:])
             yield from super().publish(session, key, new)
 
-        def linking(self, session: Session, key: int, tail: Any, new: Version, written: Sequence[Posted]) -> Code:
+        def linking(self, session: CloverSession, key: int, tail: Any, new: Version, written: Sequence[Posted]) -> Code:
             place = self.scheme.geometry.buffer(new[0])
             yield from session.links.hint(place, header(new, 0))
             return (yield from super().linking(session, key, tail, new, written))
@@ -75,11 +75,11 @@ class LinkUnflushed(Clover, name="clover-twin-link-unflushed"):
     title = "no commit behind a CAS"
 
     class Client(CloverClient):
-        def connect(self, thread: Thread) -> Session:
+        def connect(self, thread: Thread) -> CloverSession:
             session = super().connect(thread)
             links = session.links
 
-            def cas(place: Place, compare: int, swap: int) -> Code:
+            def cas(place: DataPlace, compare: int, swap: int) -> Code:
                 qp, key = links.qps[place.node], links.nodes[place.node].key
                 posted = yield from links.poster.compare_and_swap(qp, place.address, key, compare, swap)
                 return (yield from links.poster.result(posted))
@@ -121,7 +121,7 @@ class Unmarked(Clover, name="clover-twin-unmarked"):
     title = "a delete is the metadata server's alone"
 
     class Client(CloverClient):
-        def end(self, session: Session, key: int, tail: Cursor) -> Code:
+        def end(self, session: CloverSession, key: int, tail: ChainCursor) -> Code:
             yield from ()
             return True
 
@@ -132,6 +132,6 @@ class ForgetsHeld(Clover, name="clover-twin-forgets-held"):
     title = "buffers in clients' hands count as free after a fail-over"
 
     class Metadata(MetadataServer):
-        def register(self, thread: Thread, request: Register) -> Code:
+        def register(self, thread: Thread, request: RegisterHeld) -> Code:
             request.held = b""
             return (yield from super().register(thread, request))

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rpsim.protocols.structures.bpt import Bpt
@@ -52,6 +52,7 @@ def test_any_sequence_is_that_of_a_dictionary(
 
 @pytest.mark.parametrize("kind", [*BINARY, *SMALL])
 @given(batches=st.lists(STEPS, max_size=3), size=SIZES)
+@example([[("insert", 5), ("insert", 0), ("insert", 1)], [("insert", 0), ("insert", 5), ("insert", 6)]], 8)
 def test_a_vector_is_its_operations_one_by_one(
     kind: type[Algorithm], batches: list[list[tuple[str, int]]], size: int
 ) -> None:

@@ -10,7 +10,7 @@ from rpsim.validation.matrix.testbeds import fits, fitting
 STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power", "server[0] power in recovery"]
 
 
-@pytest.mark.parametrize("name", sorted(schemes()))
+@pytest.mark.parametrize("name", sorted(name for name, kind in schemes().items() if "server" in kind.role_types))
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
     power = [OPAQUE, OPAQUE] if kind.role_types["server"].opaque() else ["server-power", "power-in-recovery"]

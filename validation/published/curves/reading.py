@@ -24,12 +24,17 @@ _OF_MAPS = re.compile(r"^(media|memory|peers|drives|cpu\.types|cpu\.software|nic
 
 
 def unread(platform: Platform) -> list[str]:
-    """The paths that no run reads, in the profile's order. The ordering rules read their switches always."""
+    """The paths that no run reads, in the profile's order.
+
+    The ordering rules read their switches always; prices are for who asks what machines cost.
+    """
     read = everything_read()
     return [
         parameter.path
         for parameter in platform.parameters()
-        if "." in parameter.path and not parameter.path.startswith("switches.") and general(parameter.path) not in read
+        if "." in parameter.path
+        and not parameter.path.startswith(("switches.", "cost."))
+        and general(parameter.path) not in read
     ]
 
 
