@@ -78,10 +78,12 @@ class Role:
     """Which of a platform's kinds of cores its machines have, unless the scenario says; None: the platform's own."""
     counted_by: ClassVar[str | None] = None
     """The option of the scheme that says how many machines play it."""
+    at_least_by: ClassVar[str | None] = None
+    """The option that says how many machines play it at least, and if a scenario says nothing."""
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the eleven attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the twelve attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -206,7 +208,7 @@ class Role:
 
 _NEEDS = (
     "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "core_type",
-    "counted_by",
+    "counted_by", "at_least_by",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""

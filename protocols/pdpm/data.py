@@ -80,7 +80,7 @@ class OverData(Scheme):
         return bool(self.option("durable") == "commit")
 
 
-class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True):
+class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True, at_least_by="replicas"):
     """A data node: clients read and write its memory through its adapter."""
 
     scheme: OverData

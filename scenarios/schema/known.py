@@ -33,6 +33,8 @@ class RoleFacts:
     """How many machines play it, where an option of the scheme says so."""
     per_client: bool = False
     software: tuple[str, ...] = ()
+    at_least: int = 1
+    """How many machines play it at least."""
 
     @property
     def recovers(self) -> bool:
@@ -85,7 +87,7 @@ class SchemeFacts:
             name: RoleFacts(
                 role.many, role.invokes, role.passive, role.served,
                 role.memory, None if role.counted_by is None else scheme.option(role.counted_by), role.per_client,
-                role.software,
+                role.software, 1 if role.at_least_by is None else scheme.option(role.at_least_by),
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
@@ -205,6 +207,15 @@ class Context:
                     found[name] = max(found.get(name, 0), role.machines)
         return found
 
+    def at_least(self) -> dict[str, int]:
+        """How many machines play the roles of which one is not enough; the most where schemes differ."""
+        found: dict[str, int] = {}
+        for facts in self.chosen.values():
+            for name, role in facts.roles.items():
+                if role.at_least > 1:
+                    found[name] = max(found.get(name, 0), role.at_least)
+        return found
+
     def recovering(self) -> str:
         """The first role that recovers: whose power fails unless a scenario says otherwise."""
         roles = self.roles().items()
@@ -272,6 +283,14 @@ def role_complaints(context: Context) -> list[Complaint]:
         for role, (machines, _) in context.counts.items()
         if role in counted and machines != counted[role]
     ]
+    wrong += [
+        Complaint(
+            str(context.counts[role][0]), f"at least {least}, as the options of the schemes say", None,
+            ("roles", role, "machines"),
+        )
+        for role, least in context.at_least().items()
+        if role in context.counts and context.counts[role][0] < least
+    ]  # fmt: skip
     for role, (machines, processes) in context.counts.items():
         for unit, number in (("machines", machines), ("processes", processes)):
             of_machines = unit == "machines" and role in roles and (roles[role].many or role in counted)

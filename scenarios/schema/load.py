@@ -109,7 +109,8 @@ def check(
     names = names.with_composed(full.values())
     context = _context(data, names, full)
     complaints += role_complaints(context)
-    context = replace(context, counts={**{role: (n, 1) for role, n in context.counted().items()}, **context.counts})
+    unsaid = {role: (number, 1) for role, number in {**context.at_least(), **context.counted()}.items()}
+    context = replace(context, counts={**unsaid, **context.counts})
     wrong += [origin.mistake(c.path, c.found, c.expected, c.nearest) for c in complaints]
     try:
         scenario = Scenario.model_validate(data, context=context)

@@ -54,7 +54,7 @@ def _every(kind: type[Scheme]) -> Iterator[str]:
 def machines(kind: type[Scheme]) -> int:
     """How many machines there are beside clients, unless a scenario says otherwise."""
     servers = (role for role in kind.role_types.values() if not role.invokes)
-    return sum(1 if role.counted_by is None else int(kind.option(role.counted_by)) for role in servers)
+    return sum(int(kind.option(by)) if (by := role.counted_by or role.at_least_by) else 1 for role in servers)
 
 
 def scenario_of(fault: str, kind: type[Scheme]) -> str:

@@ -154,7 +154,7 @@ class World:
     def _build(self) -> None:
         specs = {
             name: [NodeSpec(role.cores_for(self.clients, self.clients), role.memory)]
-            * (1 if role.counted_by is None else int(self.scheme.option(role.counted_by)))
+            * (int(self.scheme.option(by)) if (by := role.counted_by or role.at_least_by) else 1)
             for name, role in self.scheme.role_types.items()
         }
         self._system = System(self._platform, specs, self._seed)

@@ -33,6 +33,7 @@ from .messages import (
 )
 from .replicated import end_copies, link_copies, take_tail
 from .servers import Servers
+from .shared import CloverParts
 from .walk import Aborted, KeyDeleted, NewestVersion, StaleCursor, Walk
 
 
@@ -55,9 +56,9 @@ class CloverSession:
 class CloverClient(Role, invokes=True, background=1):
     """A machine whose processes get and put; they share a library's state."""
 
-    scheme: Any
+    scheme: CloverParts
 
-    def __init__(self, scheme: Any, node: Node, number: int) -> None:
+    def __init__(self, scheme: CloverParts, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pool, self.copies = scheme.pool, scheme.copies
 
@@ -73,7 +74,12 @@ class CloverClient(Role, invokes=True, background=1):
     def connect(self, thread: Thread) -> CloverSession:
         slots = 8 + 2 * self.copies
         links = Links(thread, self.node, self.scheme, self.pool.version_bytes, slots)
-        return CloverSession(thread, links, Servers(thread, self.node, self.scheme.roles["metadata"], self.library))
+        return CloverSession(thread, links, self.servers(thread))
+
+    def servers(self, thread: Thread) -> Servers:
+        """A thread's way to the metadata servers."""
+        epoch = str(self.scheme.option("epoch"))
+        return Servers(thread, self.node, self.scheme.roles["metadata"], self.library, epoch)
 
     # in the background -----------------------------------------------------------------------------------------------
     @override
@@ -88,7 +94,7 @@ class CloverClient(Role, invokes=True, background=1):
         assert library.wanted is not None
         while True:
             yield from thread.block(library.wanted)
-            servers = servers or Servers(thread, self.node, self.scheme.roles["metadata"], library)
+            servers = servers or self.servers(thread)
             since = thread.deadline("0 ns")
             while library.is_low():
                 yield from self.retire(thread, servers)
@@ -261,6 +267,8 @@ class CloverClient(Role, invokes=True, background=1):
     def buffers(self, session: CloverSession, key: int) -> Code:
         """Free buffers for a version; waits until there are some."""
         library = self.library
+        if not library.in_contact():
+            yield from session.servers.call(AllocateBuffers, words=pack_words([0] * 2 * self.pool.nodes))
         balanced = self.scheme.option("balance") != "none"
         while (new := library.take(self.pool.copies_of(key), balanced=balanced, lost=session.links.is_lost)) is None:
             session.thread.count("waits for buffers")

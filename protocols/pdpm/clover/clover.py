@@ -23,27 +23,22 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ....models.meter import PartHistory
 from ....models.system import System
 from ....sim.bytespace import LINE_BYTES
-from ....sim.units import parse_share
 from ...guarantees import ALWAYS, Claims, Condition
 from ...naming import Option
 from ...parts.kv import key_bytes
-from ...scheme import Limits, PastOperation, Request, Sizes
-from ..data import DURABLE, REPLICAS, WORD, DataNode, DataRegion, OverData
+from ...scheme import Limits, PastOperation, Request, Role, Sizes
+from ..data import DURABLE, REPLICAS, WORD, DataNode
 from .client import CloverClient
-from .header import ChainCursor, Pointer, Version
+from .header import ChainCursor, Version
 from .library import Library, Retired
 from .metadata import ROW_BYTES, MetadataServer, row_line
-from .pool import LARGEST_BYTES, FirstImage, Geometry, Pool
-from .space import BufferSpace
-
-HISTORY_OF = 1024
-"""Up to so many keys the history of buffers is kept."""
+from .pool import LARGEST_BYTES, FirstImage
+from .shared import HISTORY_OF, CloverParts
 
 
-class Clover(OverData, name="clover"):
+class Clover(CloverParts, name="clover"):
     """Reads and writes by one-sided verbs; the metadata server is asked only for what is not known."""
 
     title = "Clover: versions in chains on passive nodes, linked by CAS; space by a metadata server"
@@ -109,81 +104,20 @@ class Clover(OverData, name="clover"):
     Client = CloverClient
 
     def __init__(self, system: System, sizes: Sizes) -> None:
-        self.copies = int(self.option("replicas"))
-        self.batch = int(self.option("batch"))
-        self.checks = self.option("gc") == "versions"
-        self.pool = self._pool(sizes, len(system.nodes["data"]))
         self._loaded: range = range(0)
         self._heads: dict[int, Version] = {}
         """By key the head of its chain at time zero, where that is not the first version."""
-        self.image = FirstImage(self.pool, 0, lambda _: b"")
-        self.buffers_history = PartHistory(system.clock)
-        self.histories = {"buffers": self.buffers_history.rows}
         super().__init__(system, sizes)
-        self.geometry = Geometry(self.pool, self.roles["data"])
-
-    @classmethod
-    def _pool(cls, sizes: Sizes, nodes: int) -> Pool:
-        copies, batch = int(cls.option("replicas")), int(cls.option("batch"))
-        return Pool(sizes, nodes, copies, float(cls.option("spare")), batch, int(cls.option("copied")))
+        self.image = FirstImage(self.pool, 0, lambda _: b"")
 
     @override
-    @classmethod
-    def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
-        return cls._pool(sizes, nodes).regions()
-
-    def cached_keys(self) -> int | None:
-        """Of how many keys a client machine caches metadata; None: of all."""
-        millionths = parse_share(str(self.option("cache")))
-        return None if millionths == 10**6 else millionths * len(self.sizes.objects) // 10**6
-
-    # metadata servers ------------------------------------------------------------------------------------------------
-    def serving(self) -> MetadataServer | None:
-        """The metadata server that serves from its start on: the first, or after a failure the first that comes back
-        where none stands.
-        """
-        servers: Sequence[MetadataServer] = self.roles["metadata"]
-        if not self.failed("metadata"):
-            return servers[0]
-        returning = [one for one in self.failed("metadata") if one not in self.lost("metadata")]
-        return returning[0] if returning and not self.standing("metadata") else None
-
-    def nobody_lives(self) -> bool:
-        """Whether all clients have failed with the machines that recover."""
-        return not self.standing("client")
-
-    @override
-    def recovery(self) -> Sequence[MetadataServer]:
+    def recovery(self) -> Sequence[Role]:
         one = self.serving()
         return [one] if one is not None and self.failed("metadata") else []
 
-    def full_space(self) -> BufferSpace:
-        """All buffers as they are before time zero: those that nothing is loaded into are free."""
-        free = [range(self.pool.loaded, self.pool.buffers) for _ in range(self.pool.nodes)]
-        return BufferSpace(self.pool, free, checks=self.checks)
-
-    def empty_space(self) -> BufferSpace:
-        """No free buffers."""
-        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
-
+    @override
     def loaded_chain(self, key: int) -> ChainCursor | None:
-        """A key's chain before time zero, as the metadata server and the clients know it."""
         return ChainCursor(self.pool.first_version(key), 0) if key in self._loaded else None
-
-    def given(self, process: str, pointer: Pointer) -> None:
-        """A buffer has been given to a client."""
-        self._note(process, "alloc", pointer)
-
-    def freed(self, process: str, pointer: Pointer) -> None:
-        """A buffer has come back."""
-        self._note(process, "free", pointer)
-
-    def _note(self, process: str, f: str, pointer: Pointer) -> None:
-        if len(self.sizes.objects) <= HISTORY_OF:
-            size = self.pool.buffer_bytes
-            address = pointer.location * size
-            self.buffers_history.add(process, "invoke", f, size if f == "alloc" else address)
-            self.buffers_history.add(process, "ok", f, [address, size] if f == "alloc" else address)
 
     # before time zero -----------------------------------------------------------------------------------------------
     @override

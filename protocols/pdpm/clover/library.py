@@ -5,7 +5,8 @@ of free buffers for each data node. Cached metadata are evicted first in, first 
 
 What the paper leaves open is read so. All threads of a machine have one such state. The caches are warm: a machine
 knows every key's version of time zero, as far as its cache has room. A cursor that was not used for as long as a
-buffer of an overflowed version waits is not used any more, by the machine's own clock.
+buffer of an overflowed version waits is not used any more, by the machine's own clock. Nor are free buffers, where the
+metadata server has not been heard of for so long, and turns out to have begun again: it takes them for free.
 """
 
 from __future__ import annotations
@@ -93,12 +94,23 @@ class Library:
         """Of these, what the metadata server has been told."""
         self.wanted: Signal | None = None
         """The thread that fetches buffers and retires versions waits for this."""
+        self.contact: Deadline | None = None
+        """Until when the metadata server certainly keeps buffers for this machine, if it has to begin again."""
         self.leaving = False
         """A process has done its work: versions are retired without waiting for more."""
         self._copies = copies
         self._batch = batch
         self._turn = 0
         self._waiting: list[Signal] = []
+
+    def in_contact(self) -> bool:
+        """Whether the metadata server keeps the buffers in this machine's hands, whichever server that is by now."""
+        return self.contact is not None and not self.contact.passed
+
+    def forget_buffers(self) -> None:
+        """Buffers in hand may be others' by now."""
+        for bucket in self.buckets:
+            bucket.clear()
 
     def fill(self, pointers: Sequence[Pointer]) -> None:
         """Free buffers have come."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...layout import U32, U64, Layout, Rest
+from ...layout import U32, U64, Bytes, Layout, Rest
 from .header import WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 
 NOT_HERE = b"\0"
@@ -78,7 +78,7 @@ class HeadRow(Layout):
     head_1 = U64()
     head_2 = U64()
     head_3 = U64()
-    key = Rest()
+    key = Bytes(24)
 
 
 Change = tuple[int, int, Sequence[Version | None]]

@@ -48,9 +48,10 @@ from .messages import (
     unpack_words,
 )
 from .repair import ChainReader
+from .shared import CloverParts
 from .space import BufferSpace, Chains
 
-ROW_BYTES = 64
+ROW_BYTES = HeadRow.size
 EPOCH_NOTICE = 1
 """The immediate by which a server tells its clients that an epoch is over."""
 
@@ -58,9 +59,9 @@ EPOCH_NOTICE = 1
 class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, background=1):
     """A metadata server: the first one serves, the others keep copies."""
 
-    scheme: Any
+    scheme: CloverParts
 
-    def __init__(self, scheme: Any, node: Node, number: int) -> None:
+    def __init__(self, scheme: CloverParts, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         self.rows = self.pm.allocate(ROW_BYTES * len(self.sizes.objects), "rows", item_bytes=ROW_BYTES)
@@ -81,8 +82,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.serves = self.scheme.serving() is self
         self.space: BufferSpace = self.scheme.full_space()
         self.chains = Chains(self.scheme.loaded_chain)
-        self.registered: set[Pointer] = set()
-        """Buffers in the hands of clients that have come from another server, or from this one's process before."""
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
@@ -171,7 +170,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         for version in versions:
             for pointer in dict.fromkeys(version):
                 if self.space.reclaim(pointer):
-                    self.registered.discard(pointer)
                     self.scheme.freed(thread.name, pointer)
         if self.space.overflowed:
             self.overflowed.set()
@@ -198,7 +196,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def register(self, thread: Thread, request: RegisterHeld) -> Code:
         held = unpack_pointers(request.held)
-        self.registered.update(held)
         if not self.serves:
             yield from self.become_serving(thread)
         for pointer in held:
@@ -323,14 +320,15 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
                 yield from self.find_free(thread)
 
     def find_free(self, thread: Thread) -> Code:
-        """Read the chains again, and the GC version of each buffer that is in none of them and in nobody's hands."""
-        reader, used = self.reader(thread), set(self.registered)
+        """Read the chains again, and the GC version of each buffer that is in none of them, and of which nothing has
+        been heard since this server began: no client had it in its hands.
+        """
+        reader, taken = self.reader(thread), set(self.space.versions)
         for key in range(len(self.sizes.objects)):
             chain = self.chains.of(key)
             if chain is not None:
                 versions, _ = yield from reader.read(chain.head, mend=False)
-                used.update(pointer for version in versions for pointer in version)
-        taken = {(pointer.node, pointer.buffer) for pointer in used}
+                taken.update((pointer.node, pointer.buffer) for version in versions for pointer in version)
         pool = self.scheme.pool
         for node in range(pool.nodes):
             for buffer in range(pool.buffers):
@@ -339,12 +337,10 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
                     if version is not None:
                         self.space.versions[node, buffer] = (version + 1) % VERSIONS or 1
                         self.space.free[node].append(buffer)
-                        self.scheme.freed(thread.name, Pointer(node, buffer, 0))
+                        self.scheme.found_free(thread.name, Pointer(node, buffer, 0))
 
 
 def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
     """A row before the run, of generation 0."""
     words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
-    return HeadRow.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)[
-        :ROW_BYTES
-    ].ljust(ROW_BYTES, b"\0")
+    return HeadRow.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)

@@ -1,8 +1,9 @@
 """A client thread's way to the metadata server that serves, whichever that is by now.
 
-Source: Tsai et al., ATC'20, section 5.4: backups. What the paper leaves open is read so. A client that finds its
-connection broken goes to the server behind, the last one's successor being the first, and says which buffers are in
-its hands. With one server only it waits until that is there again.
+Source: Tsai et al., ATC'20, section 5.4: backups. What the paper leaves open is read so. A client begins with the first
+server; one that keeps a copy alone says so. A client that finds its connection broken goes to the server behind, the
+last one's successor being the first, and says which buffers are in its hands. With one server only it waits until that
+is there again.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ from .metadata import MetadataServer
 class Servers:
     """Calls of one thread."""
 
-    def __init__(self, thread: Thread, node: Node, servers: Sequence[MetadataServer], library: Library) -> None:
+    def __init__(
+        self, thread: Thread, node: Node, servers: Sequence[MetadataServer], library: Library, epoch: str
+    ) -> None:
+        """``epoch``: for so long a server that begins again waits for its clients."""
         self._thread = thread
+        self._epoch = epoch
         self._node = node
         self._servers = servers
         self._library = library
-        self._number = next((one.number for one in servers if one.serves), 0)
+        self._number = 0
         self._connection: Connection | None = self._connect()
+        library.contact = library.contact or thread.deadline(epoch)
 
     def _connect(self) -> Connection:
         connection = self._servers[self._number].listener.accept(self._thread, self._node, 64)
@@ -49,6 +55,7 @@ class Servers:
                 self._leave()
                 continue
             if reply != NOT_HERE:
+                self._library.contact = self._thread.deadline(self._epoch)
                 return reply
             self._leave()
 
@@ -61,4 +68,6 @@ class Servers:
             yield from self._servers[0].listener.until_listening(self._thread)
         self._connection = self._connect()
         self._thread.count("metadata servers changed")
+        if not self._library.in_contact():
+            self._library.forget_buffers()
         yield from self._connection.call(RegisterHeld, held=pack_pointers(self._library.held()))

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.sim.errors import InputError
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
 
 from ...small import get, put
 from . import twins
-from .nodes import COMMITTED, JUDGED, LOST, ran, violated
+from .nodes import COMMITTED, JUDGED, LOST, ran, small, violated
 
 CYCLED = "spare=0,batch=1"
 """Few free buffers, each of which is used again soon."""
@@ -69,14 +71,68 @@ def test_without_a_fault_it_is_linearizable_and_a_buffer_has_one_owner(options, 
     work = {"mix": "a", "deletes": 0.2}
     assert violated(f"clover[{options}]", "no fault", work, seed=seed, **CONTENDED) == set()
     result = ran(f"clover[{options}]", work, seed=seed, **CONTENDED)
-    rows = parse_history("\n".join(map(json.dumps, result.scheme.histories["buffers"])), "the buffers")
-    report = check_history(rows, "allocator", [Condition.LINEARIZABLE])
+    report = check_history(history_of_buffers(result), "allocator", [Condition.LINEARIZABLE])
     assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
 
 
 def test_without_gc_versions_a_stale_cursor_finds_another_keys_value():
     found = [violated(f"clover[{CYCLED},gc=strawman]", "no fault", "a", seed=seed, **CONTENDED) for seed in range(1, 9)]
     assert any(COMMITTED in one for one in found)
+
+
+def history_of_buffers(result):
+    return parse_history("\n".join(map(json.dumps, result.scheme.histories["buffers"])), "the buffers")
+
+
+def given_twice(rows):
+    """Whether a buffer was given to somebody while somebody had it; rows are in their order."""
+    out = set()
+    for row in rows:
+        if row["type"] == "ok" and row["f"] == "alloc":
+            if row["value"][0] in out:
+                return True
+            out.add(row["value"][0])
+        elif row["type"] == "ok":
+            out.discard(row["value"])
+    return False
+
+
+IN_HAND = [
+    *(put(0, "k0", 10_000 * turn) for turn in range(90)),
+    *({"process": 1, "f": "delete", "object": "k1", "at": f"{at} us"} for at in (120, 250)),
+    *(put(1, "k2", 600_000) for _ in range(4)),
+]
+"""A client that tells the next server what it has in its hands, and uses that when the epoch is over."""
+SILENT = [one for one in IN_HAND if one["f"] != "delete"]
+"""The same client, which the next server hears of later than that."""
+
+
+@pytest.mark.parametrize("work", [IN_HAND, SILENT], ids=["in hand", "silent"])
+@pytest.mark.parametrize("name", ["clover", twins.ForgetsHeld.name, twins.NeverForgets.name])
+def test_a_buffer_has_one_owner_after_a_fail_over_too(name, work):
+    made = small(f"{name}[batch=4,epoch=200 us]", work, keys=3, metadata=2, crash={"fault": "metadata[0] process"})
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 100_000_000).result
+    broken = name == twins.NeverForgets.name or (name == twins.ForgetsHeld.name and work is IN_HAND)
+    assert given_twice(after.scheme.histories["buffers"]) == broken
+    if not broken:
+        report = check_history(history_of_buffers(after), "allocator", [Condition.LINEARIZABLE])
+        assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(
+    "scheme, more, complaint",
+    [
+        ("clover[replicas=4]", {}, r"roles\.data\.machines: found 2, expected at least 4"),
+        ("clover[cache=120%]", {}, "expected a share from 0% to 100%"),
+        ("clover", {"value": "64 KiB"}, "at most 32760 B with clover"),
+        ("clover", {"crash": {"fault": "data[7] power"}}, "an index below 2: so many data machines there are"),
+        ("clover", {"crash": {"fault": "data[0] process"}}, "found 'process', expected something of a data"),
+    ],
+)
+def test_what_cannot_be_is_refused(scheme, more, complaint):
+    with pytest.raises(InputError, match=complaint):
+        small(scheme, **more)
 
 
 @pytest.mark.parametrize("ddio", ["on", "off"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from rpsim.models.cpu import Thread
@@ -13,7 +13,7 @@ from rpsim.protocols.pdpm.clover.header import ChainCursor, Version, header
 from rpsim.protocols.pdpm.clover.messages import Create, RegisterHeld
 from rpsim.protocols.pdpm.clover.metadata import MetadataServer
 from rpsim.protocols.pdpm.data import DataPlace, Links
-from rpsim.protocols.pdpm.direct import Direct
+from rpsim.protocols.pdpm.direct import Direct, packed
 
 Code = Generator[Any, Any, Any]
 
@@ -34,18 +34,8 @@ class InPlaceAlone(Direct, name="pdpm-direct-twin-in-place-alone"):
     title = "a put writes the committed space alone"
 
     class Client(Direct.Client):
-        def write_entry(self, links: Links, copies: Any, value: bytes) -> Code:
-            written: list[tuple[DataPlace, bytes]] = []
-            links_write = links.write_all
-
-            def second(writes: Any) -> Code:
-                written.append(("", b""))  # type: ignore[arg-type]
-                if len(written) > 1:
-                    yield from links_write(writes)
-
-            links.write_all = second  # type: ignore[method-assign]
-            yield from super().write_entry(links, copies, value)
-            links.write_all = links_write  # type: ignore[method-assign]
+        def write_entry(self, links: Links, copies: Iterable[DataPlace], value: bytes) -> Code:
+            yield from links.write_all([(place.at(8), packed(value)) for place in copies])
 
 
 class NotAwaited(Clover, name="clover-twin-not-awaited"):
@@ -135,3 +125,14 @@ class ForgetsHeld(Clover, name="clover-twin-forgets-held"):
         def register(self, thread: Thread, request: RegisterHeld) -> Code:
             request.held = b""
             return (yield from super().register(thread, request))
+
+
+class NeverForgets(Clover, name="clover-twin-never-forgets"):
+    """What a machine has in its hands it uses, whatever it has not heard."""
+
+    title = "free buffers are used however long the metadata server was silent"
+
+    class Client(CloverClient):
+        def begin(self) -> None:
+            super().begin()
+            self.library.in_contact = lambda: True  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ....protocols.registry import scheme
+from ....protocols.registry import scheme, schemes
 from ....protocols.scheme import Scheme
 from ....scenarios.build import Draft
 from ....sim.jobs.code import digest
@@ -105,15 +105,18 @@ def _as_it_takes(draft: Draft, kind: type[Scheme]) -> Draft:
     """
     data, fields = draft.data, dict[str, Any]()
     given, options, types = data.get("roles", {}), data.get("options", {}), kind.role_types
+    others = {name for one in schemes().values() for name in (*one.role_types, *one.options)}
+    unserved = [name for name, role in types.items() if not role.served]
     roles = {
-        name: {key: value for key, value in count.items() if key != "threads" or types[name].served}
+        name: {key: value for key, value in count.items() if key != "threads" or name not in unserved}
         for name, count in given.items()
-        if name in types
+        if name in types or name not in others  # which is refused
     }
     if roles != given:
         fields["roles"] = roles
     if not options.keys() <= kind.options.keys():
-        fields["options"] = {name: value for name, value in options.items() if name in kind.options}
+        kept = {name: value for name, value in options.items() if name in kind.options or name not in others}
+        fields["options"] = kept
     if data["workload"].get("past") and not kind.ages():
         fields["workload"] = {name: value for name, value in data["workload"].items() if name != "past"}
     return draft.with_(**fields)
