@@ -41,6 +41,8 @@ class Latest(NamedTuple):
     """The newest version of a key, and its value where that was read."""
 
     cursor: ChainCursor
+    copy: Pointer
+    """The copy that was read."""
     value: bytes
 
 
@@ -201,7 +203,7 @@ class CloverClient(Role, invokes=True, background=1):
                     thread.count("hops", found.hops)
                 latest = ChainCursor(found.version, start.generation)
                 self.move(thread, key, latest)
-                return Latest(latest, found.value)
+                return Latest(latest, found.pointer, found.value)
 
     def open(self, session: CloverSession, key: int) -> Code:
         """Ask the metadata server for the head of a key's chain."""
@@ -217,7 +219,7 @@ class CloverClient(Role, invokes=True, background=1):
         found = yield from self.find(session, key, None, value=True)
         if found is None:
             return None
-        self.note(found.cursor.version[0], self.pool.version_bytes)
+        self.note(found.copy, self.pool.version_bytes)
         return found.value
 
     def note(self, pointer: Pointer, length: int) -> None:
@@ -271,6 +273,8 @@ class CloverClient(Role, invokes=True, background=1):
             yield from session.servers.call(AllocateBuffers, words=pack_words([0] * 2 * self.pool.nodes))
         balanced = self.scheme.option("balance") != "none"
         while (new := library.take(self.pool.copies_of(key), balanced=balanced, lost=session.links.is_lost)) is None:
+            if all(map(session.links.is_lost, range(self.pool.nodes))):
+                raise OutcomeUnknown("all data nodes are lost")
             session.thread.count("waits for buffers")
             signal = library.wait(session.thread)
             self.wake()

@@ -141,7 +141,7 @@ class Library:
         nodes = range(len(self.buckets))
         having = [node for node in nodes if self.buckets[node] and not lost(node)]
         copies = min(copies, sum(not lost(node) for node in nodes))
-        if len(having) < copies:
+        if not having or len(having) < copies:
             return None
         if balanced:
             having.sort(key=lambda node: (self.loads[node], node))

@@ -24,7 +24,8 @@ class NewestVersion(NamedTuple):
     """The newest version: how many pointers the way along the chain had, if that was the quicker one."""
 
     version: Version
-    header: Header
+    pointer: Pointer
+    """The copy of it that was read."""
     value: bytes
     hops: int | None
 
@@ -140,7 +141,7 @@ class Walk:
             following = None if header.flags & UNCOMMITTED else header.next
             if following is None:
                 value = data[self._geometry.pool.header_bytes :]
-                return NewestVersion(step.version, header, value, hops if step.along else None)
+                return NewestVersion(step.version, step.pointer, value, hops if step.along else None)
             if following not in self._seen:
                 hops += step.along
                 yield from self._look_at(following, along=step.along)

@@ -167,6 +167,26 @@ def test_a_node_may_be_lost_where_there_are_two_copies(fault, rounds):
     assert violated(f"clover[replicas=2,rounds={rounds}]", fault) == set()
 
 
+def test_where_the_only_node_is_lost_a_put_says_that_nobody_knows():
+    work = [put(0, "k0"), *(put(0, "k0") for _ in range(2))]
+    assert LOST in violated("clover", "data[0] lost", work, nodes=1)
+
+
+def test_balanced_reads_and_writes_spread_the_bytes_over_the_nodes():
+    def share(balance):
+        groups = [{"processes": 1, "keys": 2, "reads": 1.0}, {"processes": 1, "first": 2, "keys": 4, "reads": 0.0}]
+        work = {"groups": groups, "zipf": 0.0}
+        shape = {"operations": 400, "keys": 6, "value": "1000 B", "machines": 1, "processes": 2, "nodes": 3}
+        traffic = ran(f"clover[replicas=3,copied=1,balance={balance}]", work, **shape).metered["traffic"]
+        moved = [
+            sum(one["payload_bytes"] for one in traffic if f"data[{node}]" in (one["from"], one["to"]))
+            for node in range(3)
+        ]
+        return max(moved) / sum(moved)
+
+    assert share("reads and writes") < share("writes") < share("none")
+
+
 def test_a_copy_that_is_not_written_is_missed():
     assert any(violated(f"{twins.OneCopy.name}[replicas=2]", f"data[{node}] lost") & JUDGED for node in (0, 1))
 
