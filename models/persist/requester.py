@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from ..primitives.language import Step
 from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
 from ..primitives.order import PrimitiveOrder, Range, address_of
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
-from ..verbs.objects import CompletedWithError, WorkCompletion
-from ..verbs.opcodes import Opcode, SendFlags, Status
+from ..verbs.objects import CompletedWithError, CompletionQueue, WorkCompletion
+from ..verbs.opcodes import RECEIVE_COMPLETIONS, Opcode, SendFlags, Status
 from ..verbs.work import RecvWR, SendWR
 
 if TYPE_CHECKING:
+    from ..cpu.software import Deadline
     from ..cpu.thread import Thread
     from ..system import Node
     from ..verbs.objects import QueuePair
@@ -63,10 +64,39 @@ class Ticket:
     updates: int = 1
 
 
+class SharedCompletions:
+    """A completion queue of several queue pairs of one thread, which waits for whichever of them is next."""
+
+    def __init__(self, thread: Thread, node: Node) -> None:
+        self.thread = thread
+        self.cq: CompletionQueue = node.create_cq()
+        self.takers: dict[int, Callable[[WorkCompletion], None]] = {}
+        """By the number of a queue pair: who takes its completions; what nobody takes is dropped."""
+
+    def take_next(self, deadline: Deadline | None = None) -> Code:
+        """Poll for one completion, and give it to its taker; returns False where the deadline passes before."""
+        completion = yield from self.thread.poll(self.cq, deadline)
+        if completion is not None and completion.qp.number in self.takers:
+            self.takers[completion.qp.number](completion)
+        return completion is not None
+
+
 class PrimitiveRequester:
     """The requester's side of a primitive on one queue pair."""
 
-    def __init__(self, service: Service, end: ServiceEnd, thread: Thread, node: Node, qp: QueuePair, flag: int) -> None:
+    def __init__(
+        self,
+        service: Service,
+        end: ServiceEnd,
+        thread: Thread,
+        node: Node,
+        qp: QueuePair,
+        flag: int,
+        shared: SharedCompletions | None = None,
+    ) -> None:
+        self._shared = shared
+        if shared is not None:
+            shared.takers[qp.number] = self.take
         self.service = service
         self.plan = service.plan
         self.thread = thread
@@ -82,6 +112,8 @@ class PrimitiveRequester:
         """The number of the last work request that has completed: they do so in order."""
         self._messages = self._answers = 0
         """Replies and notifications that have come; how many the tickets up to the last one need."""
+        self._failure: WorkCompletion | None = None
+        """The first completion with an error: the queue pair does nothing more."""
         self._sent_messages = 0
         self.under_way: deque[tuple[str, Flag | None]] = deque()
         """Messages on their way to the responder: what each carries (``update``, or a step's id), and its flag."""
@@ -128,19 +160,21 @@ class PrimitiveRequester:
         """Wait until the primitive has ended for this ticket; earlier tickets end first."""
         if not ticket.started:
             yield from self._run_batch()
-        while not ticket.done:
-            first = self._open[0]
-            if self.plan.by_message:
-                while first.awaited and self._messages < first.awaited[-1]:
-                    completion = yield from self.thread.poll(self.qp.recv_cq)
-                    self._check(completion)
-                    self._messages += 1
-                    self.thread.post_recv(self.qp, RecvWR(completion.wr_id, self._replies + 64 * completion.wr_id, 64))
-            else:
-                for number in first.awaited:
-                    yield from self._until(number)
-            self._open.popleft()
-            first.done = True
+        queue = self.qp.recv_cq if self.plan.by_message else self.qp.send_cq
+        while not self.ended(ticket):
+            yield from self._take_next(queue)
+
+    def ended(self, ticket: Ticket) -> bool:
+        """Whether the primitive has ended for this ticket, as far as completions have been taken.
+
+        Raises :class:`PrimitiveFailed` if a request of the queue pair failed before.
+        """
+        count = self._messages if self.plan.by_message else self._completed
+        while self._open and self._open[0].started and (self._open[0].awaited or (0,))[-1] <= count:
+            self._open.popleft().done = True
+        if self._failure is not None and not ticket.done:
+            raise PrimitiveFailed(self._failure)
+        return ticket.done
 
     # its halves -------------------------------------------------------------------------------------------------
     def write(self, updates: Iterable[Update]) -> Code:
@@ -355,10 +389,23 @@ class PrimitiveRequester:
     def _until(self, number: int) -> Code:
         """Poll until this work request has completed."""
         while self._completed < number:
-            completion = yield from self.thread.poll(self.qp.send_cq)
-            self._check(completion)
-            self._completed = completion.wr_id
+            if self._failure is not None:
+                raise PrimitiveFailed(self._failure)
+            yield from self._take_next(self.qp.send_cq)
 
-    def _check(self, completion: WorkCompletion) -> None:
+    def _take_next(self, queue: CompletionQueue) -> Code:
+        """Poll for the next completion, and give it to whom it belongs."""
+        if self._shared is not None:
+            yield from self._shared.take_next()
+        else:
+            self.take((yield from self.thread.poll(queue)))
+
+    def take(self, completion: WorkCompletion) -> None:
+        """A completion of this queue pair has been polled."""
         if completion.status is not Status.IBV_WC_SUCCESS:
-            raise PrimitiveFailed(completion)
+            self._failure = self._failure or completion
+        elif completion.opcode in RECEIVE_COMPLETIONS:
+            self._messages += 1
+            self.thread.post_recv(self.qp, RecvWR(completion.wr_id, self._replies + 64 * completion.wr_id, 64))
+        else:
+            self._completed = completion.wr_id

@@ -17,7 +17,7 @@ from ..primitives.vocabulary import UPDATE
 from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
 from ..verbs.work import MemoryRegion, RecvWR, SendWR
-from .requester import PrimitiveRequester
+from .requester import PrimitiveRequester, SharedCompletions
 
 if TYPE_CHECKING:
     from ..cpu.thread import Thread
@@ -112,9 +112,12 @@ class Service:
                 return number, region
         raise ValueError(f"the address {address:#x} is in no region that this service has registered")
 
-    def connect(self, thread: Thread, node: Node) -> PrimitiveRequester:
-        """A new queue pair for ``thread`` on ``node``: the client's end."""
-        theirs = node.process(thread.name).alloc_pd().create_qp(node.create_cq(), node.create_cq(), self.qp_type)
+    def connect(self, thread: Thread, node: Node, shared: SharedCompletions | None = None) -> PrimitiveRequester:
+        """A new queue pair for ``thread`` on ``node``: the client's end, which completes in a ``shared`` queue, or in
+        two of its own.
+        """
+        cqs = (shared.cq, shared.cq) if shared is not None else (node.create_cq(), node.create_cq())
+        theirs = node.process(thread.name).alloc_pd().create_qp(*cqs, self.qp_type)
         ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
         datagrams = self.qp_type is QpType.IBV_QPT_UD
         if not datagrams:
@@ -134,7 +137,7 @@ class Service:
             ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None
         )
         flag = self.flag_word() if self.plan.flagged else 0
-        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag)
+        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag, shared)
         return end.requester
 
     def flag_word(self) -> int:

@@ -85,11 +85,16 @@ class Listener:
             signal.set()
         self.node.awaited_by.clear()
 
+    @property
+    def listening(self) -> bool:
+        """Whether a connection would be accepted."""
+        return self._listening and not self.node.off
+
     def until_listening(self, thread: Thread) -> Code:
         """Wait, as a client whose connection broke, until a connection would be accepted: by this process, or by the
         successor that listens first if this one dies before it does, or has lost its power.
         """
-        if not self._listening or self.node.off:
+        if not self.listening:
             signal = Signal(thread.clock)
             self.node.awaited_by.append(signal)
             yield from thread.wait(signal)

@@ -149,11 +149,9 @@ class ShapeServer(Role, memory=("dram", "pm")):
         yield from thread.sfence()
 
 
-class Shape(Scheme):
-    """A register for each object; subclasses say what an update and a read are made of."""
+class OverAnyPrimitive(Scheme):
+    """A scheme whose name says the primitive, and how its updates travel: ``word over wflush by SEND into pm``."""
 
-    shape: ClassVar[str]
-    """Its own name, without the primitive's."""
     over = ANY_PRIMITIVE
     options: ClassVar[dict[str, Option]] = {
         "by": Option(
@@ -165,14 +163,11 @@ class Shape(Scheme):
             text="the memory of the receive buffers",
         ),
     }  # fmt: skip
-    queue_pairs: ClassVar[int] = 1
-    paper = "no paper: an elementary update"
-    section = "docs/matrix.md"
-    Server = ShapeServer
-    Client = ShapeClient
-    operations = ("put", "get")
-    updates = frozenset({"put"})
-    claims: ClassVar[Mapping[Any, str]] = {}
+
+    def __init__(self, system: System, sizes: Sizes) -> None:
+        self.refused: str | None = None
+        """Why the primitive cannot be used here, if an adapter said so."""
+        super().__init__(system, sizes)
 
     @override
     @classmethod
@@ -183,14 +178,33 @@ class Shape(Scheme):
             expected = f"{', '.join(cls.primitive.follows)}: so the updates of {cls.primitive.name} may travel"
             raise InputError(Mistake(f"'{follows}' in '{cls.name}'", expected, field="scheme"))
 
+    @classmethod
+    def stays_in_buffers(cls) -> bool:
+        """Whether an update's only place is the receive buffer that its message came into."""
+        follows = cls.option("by") or cls.primitive.follows[0]
+        return follows == "SEND" and not any(step.do == "copy" for step in cls.primitive.steps)
+
+
+class Shape(OverAnyPrimitive):
+    """A register for each object; subclasses say what an update and a read are made of."""
+
+    shape: ClassVar[str]
+    """Its own name, without the primitive's."""
+    queue_pairs: ClassVar[int] = 1
+    paper = "no paper: an elementary update"
+    section = "docs/matrix.md"
+    Server = ShapeServer
+    Client = ShapeClient
+    operations = ("put", "get")
+    updates = frozenset({"put"})
+    claims: ClassVar[Mapping[Any, str]] = {}
+
     base: int
     """Where the objects lie on the server, and how long all of them are."""
     length: int
 
     def __init__(self, system: System, sizes: Sizes) -> None:
         self.numbers = {name: number for number, name in enumerate(sizes.objects)}
-        self.refused: str | None = None
-        """Why the primitive cannot be used here, if an adapter said so."""
         super().__init__(system, sizes)
 
     # layout: what a subclass says -----------------------------------------------------------------------------
@@ -209,12 +223,6 @@ class Shape(Scheme):
     def message_bytes(self) -> int:
         """Room for a message in a receive buffer."""
         return -(-(max(self.messages()) + TRAILER_BYTES) // 64) * 64
-
-    @classmethod
-    def stays_in_buffers(cls) -> bool:
-        """Whether an update's only place is the receive buffer that its message came into."""
-        follows = cls.option("by") or cls.primitive.follows[0]
-        return follows == "SEND" and not any(step.do == "copy" for step in cls.primitive.steps)
 
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
