@@ -12,6 +12,7 @@ tear as wholes: a line that is torn within is no better there than a missing one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,9 +22,11 @@ from ...protocols.shapes import SHAPES
 from ...scenarios.arguments import OperationFields
 from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
-from ...scenarios.schema.schema import Scenario
+from ...scenarios.run.results import RunResult
+from ...scenarios.schema.schema import Scenario, Variant
 from ..crash.case import Case, tell
 from ..crash.derived import LeftState
+from ..crash.explore import explore
 from ..crash.explorer import ASKED, Exploration, Explorer
 from ..crash.findings import Counterexample
 from .configurations import Configuration
@@ -65,6 +68,11 @@ class CellFinding:
     examples: dict[str, Counterexample] = field(default_factory=dict)
     """By violated condition."""
 
+    def add(self, condition: Condition, verdict: Verdict) -> None:
+        """The verdict of one more schedule."""
+        if self.verdicts.get(condition) != Verdict.UNDECIDED or verdict == Verdict.VIOLATED:
+            self.verdicts[str(condition)] = str(verdict)
+
     @property
     def durable(self) -> bool:
         """Whether no condition is violated or open."""
@@ -98,11 +106,20 @@ def phrase(example: Counterexample) -> str:
 
 
 def draft(
-    scheme: str, configuration: Configuration, value: str, schedule: Interleaving = SCHEDULES[0], seed: int = 1
+    scheme: str,
+    configuration: Configuration,
+    value: str,
+    schedule: Interleaving = SCHEDULES[0],
+    seed: int = 1,
+    *,
+    fault: str = FAULT,
+    away: Sequence[str] = ("server[0]",),
 ) -> Draft:
-    """The scenario of a cell: one client, one object, a few updates one after the other."""
+    """The scenario of a cell: one client, one object, a few updates one after the other; ``away`` are the machines of
+    which a core is away where the schedule has one away.
+    """
     shape = scheme.partition(" over ")[0]
-    atomicity = "whole" if shape in ("line", "page", "pair") else "word"
+    atomicity = "word" if shape in ("word", "log", "other-qp") else "whole"
     operation: OperationFields = {"process": 0, "f": "put", "object": "k0"}
     return Draft.new(
         "matrix",
@@ -112,8 +129,8 @@ def draft(
         vary=configuration.vary(line_atomicity=atomicity),
         schemes=[scheme],
         workload={"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * schedule.updates},
-        crash={"fault": FAULT},
-        outages=[{"core": "server[0] core 0", "at": "0 ps", "for": AWAY}] if schedule.away else [],
+        crash={"fault": fault},
+        outages=[{"core": f"{one} core 0", "at": "0 ps", "for": AWAY} for one in away if schedule.away],
         held=[{"machine": "server[0]", "queue_pair": 1, "for": AWAY}] if schedule.held else None,
     )
 
@@ -125,39 +142,56 @@ def judge(
     value: str | None = None,
     seed: int = 1,
     schedules: tuple[Interleaving, ...] = SCHEDULES,
+    fault: str = FAULT,
+    away: Sequence[str] = ("server[0]",),
+    budget: int = BUDGET,
 ) -> CellFinding:
-    """Explore a cell; ``scheme`` is a shape's name (``line over read-after-write``)."""
+    """Explore a cell; ``scheme`` is the name of a shape or of a group (``line over read-after-write``)."""
     found = CellFinding()
     shape = scheme.partition(" over ")[0]
-    size = value or VALUES[shape]
-    if SHAPES[shape].queue_pairs > 1:
+    size = value or VALUES.get(shape, VALUES["line"])
+    if shape in SHAPES and SHAPES[shape].queue_pairs > 1:
         schedules = (*schedules, Interleaving(held=True))
     for schedule in schedules:
         open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
         if open_ and not found.refused:
-            _explore(draft(scheme, configuration, size, schedule, seed).build(), open_, found)
+            cell = draft(scheme, configuration, size, schedule, seed, fault=fault, away=away).build()
+            _explore(cell, open_, found, budget)
     return found
 
 
-def _explore(scenario: Scenario, conditions: list[Condition], found: CellFinding) -> None:
+def _explore(scenario: Scenario, conditions: list[Condition], found: CellFinding, budget: int) -> None:
     variant = scenario.variants()[0]
     result = run_variant(scenario, variant)
     refused = getattr(result.scheme, "refused", None)
     if refused:
         found.verdicts, found.refused = {}, str(refused)
         return
+    if scenario.crash.fault.executed:
+        _execute(scenario, variant, result, conditions, found)
+        return
     explorer = Explorer(result, conditions=conditions)
 
     def all_violated(now: Exploration) -> bool:
         return all(now.loses(condition, acknowledged=True) for condition in conditions)
 
-    exploration = explorer.walk(until=all_violated, budget=BUDGET)
+    exploration = explorer.walk(until=all_violated, budget=budget)
     found.states += exploration.states
     for condition in conditions:
-        verdict = str(exploration.verdict(condition))
-        if found.verdicts.get(str(condition)) != Verdict.UNDECIDED or verdict == Verdict.VIOLATED:
-            found.verdicts[str(condition)] = verdict
+        found.add(condition, exploration.verdict(condition))
         if condition in exploration.first:
             evidence = LeftState(result, explorer, exploration.first[condition])
             found.examples[str(condition)] = tell(Case(scenario, variant, evidence))
     found.exhaustive = Verdict.UNDECIDED not in found.verdicts.values()
+
+
+def _execute(
+    scenario: Scenario, variant: Variant, result: RunResult, conditions: Sequence[Condition], found: CellFinding
+) -> None:
+    """The same for a fault that somebody survives: each instant is a run of its own."""
+    report = explore(result, scenario, variant, also=conditions)
+    found.states += report.states
+    for condition in conditions:
+        found.add(condition, report.verdicts[condition])
+    found.examples |= {str(example.condition): example for example in report.counterexamples}
+    found.exhaustive = found.exhaustive and report.exhaustive

@@ -71,9 +71,9 @@ def run(scheme: str, configuration: Configuration, size: int, queue_pairs: int, 
     return run_variant(scenario, scenario.variants()[0], recorded=False)
 
 
-def latency(result: RunResult, batching: int = 1) -> Latency | None:
+def latency(result: RunResult, batching: int = 1, responder: str = "server") -> Latency | None:
     """Of a run with one queue pair, each of whose operations hands over ``batching`` updates; None where nothing
-    completed.
+    completed. The CPU time is that of all machines of the role ``responder``.
     """
     times = result.latency_ps["put"]
     done = batching * sum(o.outcome == "ok" for o in result.history.operations)
@@ -87,7 +87,7 @@ def latency(result: RunResult, batching: int = 1) -> Latency | None:
     return Latency(
         p50_ns=round(float(np.percentile(times, 50)) / 1000, 3),
         p99_ns=round(float(np.percentile(times, 99)) / 1000, 3),
-        cpu_ns=result.spent["server"]["cpu_ns"] / batching,
+        cpu_ns=result.spent[responder]["cpu_ns"] / batching,
         wire_bytes=round(carried / done, 1),
         packets=round(sum(pipe.served for pipe in pipes) / done, 2),
         hops=[(name, round(ns, 3)) for name, ns in hops.items()],

@@ -71,6 +71,31 @@ COMMAND = Command(
             ),
             work="schemes",
         ),
+        "groups": Command(
+            "replication (fan-out, chain, quorum) over flush primitives, beside the primitive alone",
+            "GROUP",
+            "groups, as in chain or 'chain of 2'; commas may stand between them (none: all three)",
+            several=True,
+            needed=False,
+            options=(
+                PLATFORMS,
+                Option("--primitives", "names, or paths of files (default: five)", "P,..."),
+                Option("--faults", "faults (default: all power,replica[0] lost)", "F,..."),
+                SEED,
+                OUT,
+                *WORKERS,
+            ),
+            answer=(
+                Field("seed", "integer", "the seed of all random choices"),
+                Field(
+                    "rows",
+                    "array",
+                    "of each group, primitive, platform and fault: `found`, `alone`, `counterexample`, costs",
+                ),
+                RESULTS,
+            ),
+            work="groups",
+        ),
         "methods": Command(
             "the cheapest correct method by configuration of the server and kind of update",
             "PRIMITIVE",
@@ -90,6 +115,7 @@ COMMAND = Command(
     moved={
         "--primitives": "rpsim matrix primitives {}",
         "--schemes": "rpsim matrix schemes {}",
+        "--groups": "rpsim matrix groups {}",
         "--methods": "rpsim matrix methods",
     },
 )
