@@ -1,0 +1,140 @@
+"""Groups: costs in closed form, what survives over which primitive, and what their twins lose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rpsim.protocols.registry import scheme, schemes
+from rpsim.sim.errors import InputError
+
+from ..several import ALL, LOST, ran, violated
+from . import twins
+
+PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
+SHAPES = ["fan-out", "chain", "quorum"]
+
+
+def p50_ns(name, **more):
+    return float(np.percentile(ran(name, mix="update-only", keys=2, **more).latency_ps["put"], 50)) / 1000
+
+
+# costs ----------------------------------------------------------------------------------------------------------------
+def test_a_fan_out_takes_as_long_as_its_slowest_replica_and_a_chain_as_the_sum_of_its_hops():
+    line = p50_ns("line over no-flush")
+    wide = [p50_ns(f"fan-out of {n} over no-flush") for n in (2, 3, 6)]
+    long = [p50_ns(f"chain of {n} over no-flush") for n in (2, 3, 6)]
+    assert line < wide[0] < wide[1] < wide[2] < 3 * line  # a post more each
+    hop = long[1] - long[0]
+    assert hop > line
+    assert (long[2] - long[1]) / 3 == pytest.approx(hop, rel=0.03)
+
+
+def test_a_quorum_waits_for_a_majority_and_not_for_the_slowest():
+    assert (
+        p50_ns("quorum of 3 over no-flush") < p50_ns("quorum of 5 over no-flush") < p50_ns("chain of 2 over no-flush")
+    )
+
+
+@pytest.mark.parametrize("name, verbs", [("fan-out of 3", 0), ("chain of 3", 5), ("quorum of 3", 3)])
+def test_the_cpus_of_replicas_post_what_the_shape_says(name, verbs):
+    """A chain: a WRITE and a message at each hop, and the answer; a quorum: an answer each; a fan-out: nothing."""
+    result = ran(f"{name} over no-flush", mix="update-only", keys=2)
+    assert result.spent["replica"]["verbs"] == pytest.approx(verbs, abs=0.15)
+
+
+def test_all_replicas_hold_all_versions_alike():
+    for name in SHAPES:
+        result = ran(f"{name} over ibta-flush-persistent", mix="a", operations=40, clients=3, keys=4)
+        assert all(operation.outcome == "ok" for operation in result.history.operations)
+        now_ps, replicas = result.system.clock.now_ps, result.scheme.roles["replica"]
+        logs = {one.pm.space.read(now_ps, one.log - one.pm.base, one.layout.length) for one in replicas}
+        assert len(logs) == 1 and any(next(iter(logs))), name
+
+
+# what survives --------------------------------------------------------------------------------------------------------
+@pytest.mark.long
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+@pytest.mark.parametrize("name", ["fan-out of 2", "chain of 2", "quorum"])
+def test_when_all_lose_power_the_flush_of_the_followers_cpus_holds_on_every_platform(name, platform, ddio):
+    for primitive in ("write-imm-cpu-flush", "send-cpu-copy"):
+        assert violated(f"{name} over {primitive}", "all power", platform=platform, ddio=ddio) == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["fan-out of 2", "chain of 2", "fan-out of 3"])
+@pytest.mark.parametrize("ddio, found", [("on", ALL), ("off", set())])
+def test_when_all_lose_power_a_read_is_as_good_as_on_one_machine(name, ddio, found):
+    assert violated(f"{name} over read-after-write", "all power", ddio=ddio, exhaustive=False) == found
+    assert violated("line over read-after-write", "server[0] power", ddio=ddio) == found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_no_flush_loses_acknowledged_updates_when_all_lose_power(platform, ddio):
+    assert LOST in violated("fan-out of 2 over no-flush", "all power", platform=platform, ddio=ddio)
+
+
+def test_a_replicas_cpu_that_has_seen_the_entry_shows_that_it_has_left_the_adapter():
+    """Where caches last and DMA goes there, a chain over no-flush loses nothing: each CPU has loaded the entry."""
+    assert violated("chain of 2 over no-flush", "all power", platform="optane-eadr", ddio="on") == set()
+    assert LOST in violated("chain of 2 over no-flush", "all power", platform="optane-eadr", ddio="off")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("fault", ["replica[0] lost", "replica[2] lost", "replica[0] power", "client[0] process"])
+def test_while_one_fails_at_a_time_no_flush_is_needed(name, fault):
+    assert violated(f"{name} over no-flush", fault) == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["fan-out of 2", "chain of 2"])
+def test_what_standing_machines_keep_is_no_persistence(name):
+    """A second failure finds what the first has left."""
+    fault = "replica[0] lost then replica[1] power"
+    assert violated(f"{name} over write-imm-cpu-flush", fault, operations=1) == set()
+    assert LOST in violated(f"{name} over no-flush", fault, operations=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["fan-out of 2", "chain of 2"])
+def test_power_may_fail_again_in_recovery(name):
+    assert violated(f"{name} over write-imm-cpu-flush", "all power in recovery", operations=1) == set()
+
+
+# twins ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "twin, whole, fault",
+    [
+        (twins.NotAwaited, "fan-out", "all power"),
+        (twins.OneCopy, "fan-out", "replica[0] lost"),
+        (twins.AnswersFirst, "chain", "all power"),
+        (twins.LastAlone, "quorum", "all power"),
+    ],
+)
+def test_a_twin_without_a_step_loses_what_the_whole_group_keeps(twin, whole, fault):
+    over = "ibta-flush-persistent"
+    assert violated(f"{whole} over {over}", fault) == set()
+    assert violated(f"{twin.name} over {over}", fault, schedules=2, exhaustive=False)
+
+
+# names ----------------------------------------------------------------------------------------------------------------
+def test_a_group_is_a_part_that_lists_of_schemes_leave_out():
+    assert not set(SHAPES) & set(schemes())
+    assert scheme("chain of 2 over wflush").name == "chain of 2 over wflush"
+
+
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("quorum of 2 over wflush", "at least 3"),
+        ("chain of 12 over wflush", "at most 9"),
+        ("chain", "a primitive"),
+        ("chain over no-flush by SEND", "a primitive that copies what comes by SEND"),
+        ("chain over wflus", "wflush"),
+    ],
+)
+def test_what_is_no_group_is_refused(name, told):
+    with pytest.raises(InputError, match=told):
+        scheme(name)

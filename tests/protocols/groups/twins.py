@@ -1,0 +1,53 @@
+"""Groups broken on purpose, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.groups.log import EntryPlace, Version
+from rpsim.protocols.groups.replicas import Append, GroupReplica, Link
+from rpsim.protocols.groups.shapes import Chain, FanOut, GroupClient, GroupSession, Quorum
+
+Code = Generator[Any, Any, Any]
+
+
+class NotAwaited(FanOut, name="fan-out-twin-not-awaited"):
+    """It returns when the updates are posted."""
+
+    title = "a client waits for no replica"
+
+    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+        for link in session.links:
+            yield from link.begin(version.place, data)
+
+
+class OneCopy(FanOut, name="fan-out-twin-one-copy"):
+    """Only the first replica has the entry when the update returns."""
+
+    title = "a client writes to one replica"
+
+    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+        yield from session.links[0].persist(version.place, data)
+
+
+class AnswersFirst(Chain, name="chain-twin-answers-first"):
+    """The first replica answers before it passes the entry on; the last one has it later."""
+
+    title = "the first replica answers"
+
+    class Replica(GroupReplica):
+        def pass_on(self, thread: Thread, links: Iterable[Link], place: EntryPlace, message: bytes) -> Code:
+            yield from self.answer(thread, Append.unpack(message))
+            yield from thread.compute()
+            yield from super().pass_on(thread, links, place, message)
+
+
+class LastAlone(Quorum, name="quorum-twin-last-alone"):
+    """Recovery believes the last replica alone."""
+
+    title = "recovery takes what one replica has"
+
+    def deciding(self) -> Sequence[int]:
+        return [len(self.present()) - 1]
