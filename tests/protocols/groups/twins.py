@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from rpsim.models.cpu import Thread
@@ -44,10 +44,18 @@ class AnswersFirst(Chain, name="chain-twin-answers-first"):
             yield from super().pass_on(thread, links, place, message)
 
 
-class LastAlone(Quorum, name="quorum-twin-last-alone"):
-    """Recovery believes the last replica alone."""
+class ToldEarly(Quorum, name="quorum-twin-told-early"):
+    """CPUs are told of an entry while the primitive is at work, and answer at once."""
 
-    title = "recovery takes what one replica has"
+    title = "answers say nothing of the entry"
 
-    def deciding(self) -> Sequence[int]:
-        return [len(self.present()) - 1]
+    def begin(
+        self, client: GroupClient, session: GroupSession, link: Link, version: Version, data: bytes, message: bytes
+    ) -> Code:
+        yield from link.begin(version.place, data)
+        yield from link.tell(message)
+
+    class Replica(GroupReplica):
+        def holds(self, thread: Thread, place: EntryPlace) -> Code:
+            yield from ()
+            return True
