@@ -110,7 +110,7 @@ def test_power_may_fail_again_in_recovery(name):
         (twins.NotAwaited, "fan-out", "all power"),
         (twins.OneCopy, "fan-out", "replica[0] lost"),
         (twins.AnswersFirst, "chain", "all power"),
-        (twins.ToldEarly, "quorum", "all power"),
+        (twins.NoAnswers, "quorum", "all power"),
     ],
 )
 def test_a_twin_without_a_step_loses_what_the_whole_group_keeps(twin, whole, fault):

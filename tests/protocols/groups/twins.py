@@ -44,18 +44,11 @@ class AnswersFirst(Chain, name="chain-twin-answers-first"):
             yield from super().pass_on(thread, links, place, message)
 
 
-class ToldEarly(Quorum, name="quorum-twin-told-early"):
-    """CPUs are told of an entry while the primitive is at work, and answer at once."""
+class NoAnswers(Quorum, name="quorum-twin-no-answers"):
+    """It returns when the updates are posted."""
 
-    title = "answers say nothing of the entry"
+    title = "a client waits for no answer"
 
-    def begin(
-        self, client: GroupClient, session: GroupSession, link: Link, version: Version, data: bytes, message: bytes
-    ) -> Code:
-        yield from link.begin(version.place, data)
-        yield from link.tell(message)
-
-    class Replica(GroupReplica):
-        def holds(self, thread: Thread, place: EntryPlace) -> Code:
-            yield from ()
-            return True
+    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+        for link in session.links:
+            yield from self.begin(client, session, link, version, data, session.append(self.layout, version))
