@@ -18,7 +18,7 @@ from ..scheme import Sizes
 TURNS = 2
 
 
-class Entry(Layout):
+class LoggedEntry(Layout):
     """A version of an object; its first word, checksum and version, lasts as a whole or not at all."""
 
     crc = U32()
@@ -28,7 +28,7 @@ class Entry(Layout):
     value = Rest()
 
 
-HEAD = Entry.size
+HEAD = LoggedEntry.size
 
 
 class EntryPlace(NamedTuple):
@@ -64,16 +64,16 @@ class LogLayout:
 
 def packed(version: int, value: bytes) -> bytes:
     """An entry's bytes."""
-    return Entry.pack(crc=zlib.crc32(value), version=version, unused=bytes(56), value=value)
+    return LoggedEntry.pack(crc=zlib.crc32(value), version=version, unused=bytes(56), value=value)
 
 
 def crc_of(head: bytes) -> int | None:
     """The checksum that an entry's first line says; None for one that was never written."""
-    entry = Entry.unpack(head)
+    entry = LoggedEntry.unpack(head)
     return int(entry.crc) if entry.version else None
 
 
-class Version(NamedTuple):
+class LoggedVersion(NamedTuple):
     """A version of an object, and the entry that it is in."""
 
     number: int
@@ -90,23 +90,23 @@ class Directory:
         self._layout = layout
         self._last: dict[int, int] = {}
         self._held: dict[EntryPlace, int] = {}
-        self.newest: dict[int, Version] = {}
+        self.newest: dict[int, LoggedVersion] = {}
         """By object: the newest version that has returned."""
 
-    def next(self, number: int, writer: int) -> Version:
+    def next(self, number: int, writer: int) -> LoggedVersion:
         """The next version of an object, in the entry of its writer that is older."""
         version = self._last[number] = self._last.get(number, 1) + 1
         both = [EntryPlace(number, writer, turn) for turn in range(TURNS)]
         place = min(both, key=lambda one: self._held.get(one, 0))
         self._held[place] = version
-        return Version(version, place)
+        return LoggedVersion(version, place)
 
-    def returned(self, version: Version) -> None:
+    def returned(self, version: LoggedVersion) -> None:
         """An update has returned."""
         number = version.place.number
         self.newest[number] = max(version, self.newest.get(number, version))
 
-    def found(self, number: int, newest: Version | None, held: Mapping[EntryPlace, int]) -> None:
+    def found(self, number: int, newest: LoggedVersion | None, held: Mapping[EntryPlace, int]) -> None:
         """Recovery has found this out about an object; versions that were never seen again count no more."""
         for place in self._layout.places(number):
             self._held[place] = held.get(place, 0)

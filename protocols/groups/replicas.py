@@ -21,10 +21,10 @@ from ..layout import U32, U64, Layout
 from ..parts.onesided import Poster, VerbsError
 from ..parts.rpc import Listener
 from ..scheme import Role
-from .log import HEAD, Entry, EntryPlace, LogLayout, Version, crc_of, packed
+from .log import HEAD, EntryPlace, LoggedEntry, LoggedVersion, LogLayout, crc_of, packed
 
 if TYPE_CHECKING:
-    from .shapes import Group
+    from .shapes import ReplicaGroup
 
 Code = Generator[Any, Any, Any]
 
@@ -41,7 +41,7 @@ class Append(Layout):
     ticket = U32()
 
 
-class Link:
+class ReplicaLink:
     """A thread's way to one replica, which may break and be mended."""
 
     def __init__(
@@ -106,18 +106,18 @@ class Link:
         yield from self.requester.persist([(self.replica.address(place), bytes(HEAD))])
 
 
-def version_in(data: bytes | None, place: EntryPlace) -> Version | None:
+def version_in(data: bytes | None, place: EntryPlace) -> LoggedVersion | None:
     """The version in an entry's bytes; None for none."""
-    entry = Entry.unpack(data) if data is not None else None
-    return Version(entry.version, place, entry.value) if entry is not None and entry.version else None
+    entry = LoggedEntry.unpack(data) if data is not None else None
+    return LoggedVersion(entry.version, place, entry.value) if entry is not None and entry.version else None
 
 
 class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
     """A machine with a copy of the log; one core does the primitive's steps, the other one passes entries on."""
 
-    scheme: Group
+    scheme: ReplicaGroup
 
-    def __init__(self, scheme: Group, node: Node, number: int) -> None:
+    def __init__(self, scheme: ReplicaGroup, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         self.layout = LogLayout(self.sizes)
@@ -166,7 +166,7 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
         """Take one message after the other, for ever."""
         shared = SharedCompletions(thread, self.node)
         behind = self.scheme.behind(self)
-        links = [Link(thread, self.node, replica, shared) for replica in behind]
+        links = [ReplicaLink(thread, self.node, replica, shared) for replica in behind]
         while True:
             completion = yield from thread.poll(self.received)
             if completion.status is not Status.IBV_WC_SUCCESS:
@@ -197,7 +197,7 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
             return None
         return version_in(head + (yield from thread.load(address + HEAD, self.sizes.value_bytes)), place)
 
-    def pass_on(self, thread: Thread, links: Iterable[Link], place: EntryPlace, message: bytes) -> Code:
+    def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], place: EntryPlace, message: bytes) -> Code:
         """Make an entry durable at the next replica that is not lost, and tell it."""
         for link in links:
             while not link.lost:
@@ -231,11 +231,11 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
     def recover_unit(self, thread: Thread, unit: Any) -> Code:
         """Read an object's entries in all logs that are left, and have each hold what the group's rule says."""
         scheme = self.scheme
-        logs: list[OwnLog | Link] = []
+        logs: list[OwnLog | ReplicaLink] = []
         shared = SharedCompletions(thread, self.node)
         for replica in scheme.present():
-            logs.append(OwnLog(thread, self) if replica is self else Link(thread, self.node, replica, shared))
-        found: list[dict[EntryPlace, Version]] = []
+            logs.append(OwnLog(thread, self) if replica is self else ReplicaLink(thread, self.node, replica, shared))
+        found: list[dict[EntryPlace, LoggedVersion]] = []
         for log in logs:
             held = {}
             for place in self.layout.places(unit):
@@ -265,7 +265,7 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
 
 
 class OwnLog:
-    """A replica's own log, as a thread of it recovers it: beside :class:`Link`, which reaches another one's."""
+    """A replica's own log, as a thread of it recovers it: beside :class:`ReplicaLink`, which reaches another one's."""
 
     def __init__(self, thread: Thread, replica: GroupReplica) -> None:
         self._thread = thread

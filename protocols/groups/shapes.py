@@ -37,8 +37,8 @@ from ..parts.onesided import VerbsError
 from ..request import OutcomeUnknown, Request
 from ..scheme import Role, Sizes
 from ..shapes.shape import OverAnyPrimitive
-from .log import Directory, EntryPlace, LogLayout, Version, packed
-from .replicas import SLOTS, Append, GroupReplica, Link
+from .log import Directory, EntryPlace, LoggedVersion, LogLayout, packed
+from .replicas import SLOTS, Append, GroupReplica, ReplicaLink
 
 Code = Generator[Any, Any, Any]
 
@@ -55,15 +55,15 @@ class GroupSession:
         self.number = number
         self.writer = writer
         self.shared = shared
-        self.links: list[Link] = []
+        self.links: list[ReplicaLink] = []
         self.ticket = 0
         """That of its last update."""
         self.answered: set[int] = set()
         """The replicas that have answered for it."""
-        self.under_way: list[tuple[Link, Ticket, bytes]] = []
+        self.under_way: list[tuple[ReplicaLink, Ticket, bytes]] = []
         """Entries that the primitive has not ended for, and what their replicas are to be told then."""
 
-    def append(self, layout: LogLayout, version: Version) -> bytes:
+    def append(self, layout: LogLayout, version: LoggedVersion) -> bytes:
         """The message about an entry, with a new ticket."""
         self.ticket += 1
         self.answered.clear()
@@ -73,7 +73,7 @@ class GroupSession:
 class GroupClient(Role, invokes=True):
     """A machine whose processes update objects and read them; subclasses of the group say how an entry travels."""
 
-    scheme: Group
+    scheme: ReplicaGroup
 
     @override
     def begin(self) -> None:
@@ -86,25 +86,25 @@ class GroupClient(Role, invokes=True):
         session = GroupSession(thread, number, number % self.sizes.clients, shared)
         self._sessions += 1
         for replica in self.scheme.roles["replica"]:
-            link = Link(thread, self.node, replica, shared, number)
+            link = ReplicaLink(thread, self.node, replica, shared, number)
             session.links.append(link)
             self.expect_answers(session, link)
         return session
 
-    def expect_answers(self, session: GroupSession, link: Link) -> None:
+    def expect_answers(self, session: GroupSession, link: ReplicaLink) -> None:
         """Have receive requests there for a replica's answers."""
         for _ in range(SLOTS):
             link.messages.post_recv(RecvWR(0, 0, 0))
         session.shared.takers[link.messages.number] = partial(self.take_answer, session, link)
 
-    def take_answer(self, session: GroupSession, link: Link, completion: WorkCompletion) -> None:
+    def take_answer(self, session: GroupSession, link: ReplicaLink, completion: WorkCompletion) -> None:
         """A completion of the queue pair for messages: an answer, if it is no error."""
         if completion.opcode in RECEIVE_COMPLETIONS and completion.imm_data is not None:
             session.thread.post_recv(link.messages, RecvWR(0, 0, 0))
             if completion.imm_data == session.ticket:
                 session.answered.add(link.replica.number)
 
-    def mend(self, session: GroupSession, link: Link) -> Code:
+    def mend(self, session: GroupSession, link: ReplicaLink) -> Code:
         """Wait for a replica to come back, and connect to it again; nothing for one that is lost."""
         session.under_way = [one for one in session.under_way if one[0] is not link]
         yield from link.mend()
@@ -139,14 +139,14 @@ class GroupClient(Role, invokes=True):
                 found = yield from self.look(session, link, newest.place)
                 if found is not None and found.number == newest.number:
                     return found.value
-        versions: list[Version] = []
+        versions: list[LoggedVersion] = []
         for link in self.scheme.read_from(session.links):
             for place in self.scheme.layout.places(number):
                 found = yield from self.look(session, link, place)
                 versions += [found] if found is not None else []
         return max(versions).value if versions else None
 
-    def look(self, session: GroupSession, link: Link, place: EntryPlace) -> Code:
+    def look(self, session: GroupSession, link: ReplicaLink, place: EntryPlace) -> Code:
         """READ an entry of a replica, once that is there; None if it is not whole, or the replica is lost."""
         while not link.lost:
             try:
@@ -156,7 +156,7 @@ class GroupClient(Role, invokes=True):
         return None
 
 
-class Group(OverAnyPrimitive):
+class ReplicaGroup(OverAnyPrimitive):
     """A group of replicas; subclasses say how an entry reaches them, and whose log decides after a failure."""
 
     section = "no paper"
@@ -188,11 +188,11 @@ class Group(OverAnyPrimitive):
         super().__init__(system, sizes)
 
     # the shape --------------------------------------------------------------------------------------------------------
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         """Have the replicas hold an entry; returns when the shape says so."""
         raise NotImplementedError
 
-    def read_from(self, links: Sequence[Link]) -> Sequence[Link]:
+    def read_from(self, links: Sequence[ReplicaLink]) -> Sequence[ReplicaLink]:
         """The replicas in the order in which a client asks them."""
         return links
 
@@ -238,24 +238,24 @@ class Group(OverAnyPrimitive):
             replica.pm.space.compute(start, layout.length, partial(line_of, start))
         for number in range(len(objects)):
             place = EntryPlace(number, 0, 0)
-            self.directory.found(number, Version(1, place), {place: 1})
+            self.directory.found(number, LoggedVersion(1, place), {place: 1})
 
     @override
     def probe(self, object: Hashable) -> Request:
         return Request.of("get", object)
 
 
-class FanOut(Group, name="fan-out"):
+class FanOut(ReplicaGroup, name="fan-out"):
     """One writes to all replicas, and waits for all."""
 
     title = "a client writes to all replicas and waits for all"
     tells = False
 
     @override
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         left = [link for link in session.links if not link.lost]
         while left:
-            tickets: list[tuple[Link, Ticket]] = []
+            tickets: list[tuple[ReplicaLink, Ticket]] = []
             for link in left:
                 tickets.append((link, (yield from link.begin(version.place, data))))
             left = []
@@ -271,13 +271,13 @@ class FanOut(Group, name="fan-out"):
             raise OutcomeUnknown("all replicas are lost")
 
 
-class Chain(Group, name="chain"):
+class ReplicaChain(ReplicaGroup, name="chain"):
     """Each replica passes the entry on, the last one answers."""
 
     title = "each replica passes on what has come, the last one answers"
 
     @override
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         message = session.append(self.layout, version)
         while (link := next((one for one in session.links if not one.lost), None)) is not None:
             try:
@@ -300,7 +300,7 @@ class Chain(Group, name="chain"):
         raise OutcomeUnknown("all replicas are lost")
 
     @override
-    def read_from(self, links: Sequence[Link]) -> Sequence[Link]:
+    def read_from(self, links: Sequence[ReplicaLink]) -> Sequence[ReplicaLink]:
         return links[::-1]
 
     @override
@@ -313,7 +313,7 @@ class Chain(Group, name="chain"):
         return [present.index((standing or present)[-1])]
 
 
-class Quorum(Group, name="quorum"):
+class Quorum(ReplicaGroup, name="quorum"):
     """All replicas' CPUs answer for the entry, a majority of answers will do."""
 
     title = "a client writes to all replicas and waits for the answers of a majority's CPUs"
@@ -323,7 +323,7 @@ class Quorum(Group, name="quorum"):
     }  # fmt: skip
 
     @override
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         message = session.append(self.layout, version)
         majority = int(self.option("of")) // 2 + 1
         left = list(session.links)
@@ -348,7 +348,13 @@ class Quorum(Group, name="quorum"):
                 raise OutcomeUnknown("no majority of the replicas is left")
 
     def begin(
-        self, client: GroupClient, session: GroupSession, link: Link, version: Version, data: bytes, message: bytes
+        self,
+        client: GroupClient,
+        session: GroupSession,
+        link: ReplicaLink,
+        version: LoggedVersion,
+        data: bytes,
+        message: bytes,
     ) -> Code:
         """Begin with an entry at a replica; one that is away is passed over, one that is there again connected to."""
         if link.broken and not link.lost and link.replica.listener.listening:
@@ -372,7 +378,7 @@ class Quorum(Group, name="quorum"):
                 session.under_way = [other for other in session.under_way if other[0] is not link]
                 self.breaks(link, error)
 
-    def breaks(self, link: Link, error: PrimitiveFailed | VerbsError) -> None:
+    def breaks(self, link: ReplicaLink, error: PrimitiveFailed | VerbsError) -> None:
         """A replica does not answer any more. Raises the error where it was a refusal."""
         if not error.disconnected:
             raise error

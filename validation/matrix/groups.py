@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ...protocols.groups.shapes import Group
+from ...protocols.groups.shapes import ReplicaGroup
 from ...protocols.naming.names import NamePart, ParsedName, parse_name
 from ...protocols.registry import scheme
 from ...sim.errors import InputError, Mistake, nearest
@@ -18,7 +18,7 @@ BYTES = 64
 """Of the updates that are timed."""
 BUDGET = 5000
 """States of a schedule after which a condition without a violation is undecided: three logs have more than one."""
-GROUPS = tuple(sorted(kind.name for kind in Group.__subclasses__()))
+GROUPS = tuple(sorted(kind.name for kind in ReplicaGroup.__subclasses__()))
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.groups.log import EntryPlace, Version
-from rpsim.protocols.groups.replicas import Append, GroupReplica, Link
-from rpsim.protocols.groups.shapes import Chain, FanOut, GroupClient, GroupSession, Quorum
+from rpsim.protocols.groups.log import EntryPlace, LoggedVersion
+from rpsim.protocols.groups.replicas import Append, GroupReplica, ReplicaLink
+from rpsim.protocols.groups.shapes import FanOut, GroupClient, GroupSession, Quorum, ReplicaChain
 
 Code = Generator[Any, Any, Any]
 
@@ -18,7 +18,7 @@ class NotAwaited(FanOut, name="fan-out-twin-not-awaited"):
 
     title = "a client waits for no replica"
 
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         for link in session.links:
             yield from link.begin(version.place, data)
 
@@ -28,17 +28,17 @@ class OneCopy(FanOut, name="fan-out-twin-one-copy"):
 
     title = "a client writes to one replica"
 
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         yield from session.links[0].persist(version.place, data)
 
 
-class AnswersFirst(Chain, name="chain-twin-answers-first"):
+class AnswersFirst(ReplicaChain, name="chain-twin-answers-first"):
     """The first replica answers before it passes the entry on; the last one has it later."""
 
     title = "the first replica answers"
 
     class Replica(GroupReplica):
-        def pass_on(self, thread: Thread, links: Iterable[Link], place: EntryPlace, message: bytes) -> Code:
+        def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], place: EntryPlace, message: bytes) -> Code:
             yield from self.answer(thread, Append.unpack(message))
             yield from thread.compute()
             yield from super().pass_on(thread, links, place, message)
@@ -49,6 +49,6 @@ class NoAnswers(Quorum, name="quorum-twin-no-answers"):
 
     title = "a client waits for no answer"
 
-    def replicate(self, client: GroupClient, session: GroupSession, version: Version, data: bytes) -> Code:
+    def replicate(self, client: GroupClient, session: GroupSession, version: LoggedVersion, data: bytes) -> Code:
         for link in session.links:
             yield from self.begin(client, session, link, version, data, session.append(self.layout, version))
