@@ -84,6 +84,8 @@ class Node:
         self.threads: list[Thread] = []
         self.former: list[MemoryDevice] = []
         """Its memory before each time that its power came back."""
+        self.watched_by: list[Signal] = []
+        """Raised when its power fails: heartbeats that stay away from then on, whose messages are not modelled."""
         self.awaited_by: list[Signal] = []
         """Of threads elsewhere that wait until a process here listens, whichever process that will be."""
         self._switch_on()
@@ -152,13 +154,17 @@ class Node:
         return self._processes[name]
 
     def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
-        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told.
+        """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told, but for those
+        who look at its heartbeats (:attr:`watched_by`).
 
         ``last_ps`` says of queue pairs, by number, which packets on their way still arrive, as ``Nic.power_off`` does.
         """
         self.nic.power_off(last_ps)
         for process in self._processes.values():
             process.stop()
+        for signal in self.watched_by:
+            signal.set()
+        self.watched_by.clear()
 
     @property
     def off(self) -> bool:

@@ -15,6 +15,7 @@ from ..verbs.opcodes import ATOMICS, FLUSHES, Access, FlushLevel, FlushType, Opc
 from ..verbs.work import MemoryRegion, SendWR
 from .packets import ATOMIC_BYTES
 
+_UNCHECKED_IF_EMPTY = (Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_RDMA_WRITE, Opcode.IBV_WR_RDMA_WRITE_WITH_IMM)
 _NEEDED = {
     Opcode.IBV_WR_RDMA_READ: Access.IBV_ACCESS_REMOTE_READ,
     Opcode.IBV_WR_ATOMIC_CMP_AND_SWP: Access.IBV_ACCESS_REMOTE_ATOMIC,
@@ -76,6 +77,8 @@ class Regions:
         if work.opcode is Opcode.IBV_WR_FLUSH:
             return self._refuses_flush(work)
         length = work.length
+        if not length and work.opcode in _UNCHECKED_IF_EMPTY:  # IBTA C9-88
+            return None
         if work.opcode in ATOMICS or work.opcode is Opcode.IBV_WR_ATOMIC_WRITE:
             misshapen = work.opcode is Opcode.IBV_WR_ATOMIC_WRITE and length != ATOMIC_BYTES
             if misshapen or work.remote_address % ATOMIC_BYTES:

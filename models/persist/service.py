@@ -140,6 +140,14 @@ class Service:
         end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag, shared)
         return end.requester
 
+    def fence(self) -> Code:
+        """Let no queue pair in any more; returns when what they had accepted is visible, and nothing comes later."""
+        ends, self._ends = list(self._ends.values()), {}
+        for end in ends:
+            end.qp.destroy()
+        for end in ends:
+            yield end.qp.placed()
+
     def flag_word(self) -> int:
         """A word for a queue pair's flag, in the memory that the first region is in."""
         if not self.regions:
@@ -161,7 +169,7 @@ class Service:
                 if not steps or steps[0].do != "watch":
                     yield from thread.work(self.node.nic.parameters.post_wqe_ps)
                 back()
-            elif completion.status is Status.IBV_WC_SUCCESS:
+            elif completion.status is Status.IBV_WC_SUCCESS and completion.qp.number in self._ends:
                 yield from self._message(thread, completion)
             thread.span = None
 

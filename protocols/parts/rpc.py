@@ -99,8 +99,11 @@ class Listener:
             self.node.awaited_by.append(signal)
             yield from thread.wait(signal)
 
-    def accept(self, thread: Thread, node: Node, scratch_bytes: int) -> Connection:
-        """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``."""
+    def accept(self, thread: Thread, node: Node, scratch_bytes: int, patience: str | None = None) -> Connection:
+        """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``.
+
+        With ``patience`` a client that has waited so long for a reply looks whether the server is still there.
+        """
         room, here, there = self._message_bytes, self.node.memory["dram"], node.memory["dram"]
         request, reply = there.allocate(room, "request"), there.allocate(room, "reply")
         poster = Poster(thread, node, scratch_bytes)
@@ -111,7 +114,7 @@ class Listener:
         end = _Buffers(ours, here.allocate(room, "reply"), here.allocate(room, "request"), room)
         self._ends[ours.number] = end
         ours.post_recv(RecvWR(0, end.receive, room))
-        return Connection(poster, _Buffers(theirs, request, reply, room), self._kinds)
+        return Connection(poster, _Buffers(theirs, request, reply, room), self._kinds, patience)
 
     def tell_all(self, thread: Thread, notice: int) -> Code:
         """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
@@ -155,8 +158,9 @@ class Listener:
 class Connection:
     """A client's end: calls to the server's code, one-sided access to its registered memory."""
 
-    def __init__(self, poster: Poster, end: _Buffers, kinds: list[type[Layout]]) -> None:
+    def __init__(self, poster: Poster, end: _Buffers, kinds: list[type[Layout]], patience: str | None = None) -> None:
         self.thread = poster.thread
+        self._patience = patience
         self._poster = poster
         self._end = end
         self._kinds = kinds
@@ -202,8 +206,14 @@ class Connection:
         return True
 
     def _reply(self) -> Code:
-        while self._take(completion := (yield from self.thread.poll(self._end.qp.recv_cq))):
-            pass
+        """The reply's bytes. Raises :class:`VerbsError` where the server is gone, if that is looked at."""
+        while True:
+            deadline = None if self._patience is None else self.thread.deadline(self._patience)
+            completion = yield from self.thread.poll(self._end.qp.recv_cq, deadline)
+            if completion is None:
+                yield from self._poster.result((yield from self._poster.read(self._end.qp, 0, 0, 0)))
+            elif not self._take(completion):
+                break
         return (yield from self.thread.load(self._end.receive, completion.byte_len))
 
     def write(self, address: int, rkey: int, data: bytes) -> Code:
