@@ -105,6 +105,11 @@ class Service:
         self.regions.append(region)
         return region
 
+    def register_by(self, thread: Thread, address: int, length: int) -> Code:
+        """As :meth:`register`, by a program that runs: it takes the time to pin the pages."""
+        region = yield from thread.reg_mr(self._domain, address, length, access=REMOTE | FLUSHES)
+        self.regions.append(region)
+
     def region_of(self, address: int) -> tuple[int, MemoryRegion]:
         """The region that an address lies in, and its number. Raises ValueError if it is not registered."""
         for number, region in enumerate(self.regions):
