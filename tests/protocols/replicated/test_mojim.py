@@ -1,0 +1,140 @@
+"""Mojim: costs, what one failure and two leave, and what its twins lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.registry import scheme
+from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.validation.testing.checks import crash_report, scenario_of
+
+from ..several import ALL, COMMITTED, LOST, ran, violated
+from . import twins
+
+PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
+WINDOW = "mirror[0] lost then primary[0] power"
+assert twins
+
+
+def test_an_msync_is_two_round_trips_to_the_mirror_and_one_with_the_mark_among_the_entries():
+    cost = {}
+    for name in ("mojim", "mojim[mark=with the entries]", "mojim[mode=unreplicated]"):
+        result = ran(name, mix="update-only")
+        cost[name] = {one.depth for one in result.took["put"]}, result.spent["primary"]["verbs"]
+    assert cost["mojim"][1] == cost["mojim[mark=with the entries]"][1] == cost["mojim[mode=unreplicated]"][1] + 2
+    latency = [min(ran(name, mix="update-only").latency_ps["put"]) for name in cost]
+    assert latency[0] > latency[1] > latency[2]
+
+
+def test_the_mirrors_cpu_does_nothing_for_an_msync():
+    assert ran("mojim", mix="update-only").spent["mirror"]["cpu_ns"] == 0
+
+
+def test_the_log_comes_round_and_the_mirror_and_its_backups_follow():
+    result = ran("mojim[log=8, apply=4, backups=2]", mix="a", operations=60, clients=3, keys=3, value="100 B")
+    assert all(operation.outcome == "ok" for operation in result.history.operations)
+    primary, mirror = (result.scheme.roles[name][0] for name in ("primary", "mirror"))
+    assert primary.tail > 2 * mirror.slots
+    now_ps = result.system.clock.now_ps
+    images = [
+        machine.pm.space.read(now_ps, machine.object_at(0) - machine.pm.base, 3 * machine.value_bytes)
+        for machine in (primary, mirror)
+    ]
+    assert sum(a != b for a, b in zip(*images, strict=True)) < 3 * 100  # what is in the log and not applied
+
+
+def test_a_gmsync_is_one_mark_for_all_its_ranges():
+    one = ran("mojim", mix="update-only", operations=12, keys=4, batch=4)
+    assert one.scheme.roles["primary"][0].msyncs == 3 and one.scheme.roles["primary"][0].tail == 12
+
+
+# one machine fails ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("fault", ["primary[0] power", "primary[0] lost", "mirror[0] power", "mirror[0] lost"])
+@pytest.mark.parametrize("mode", ["sync", "syncflush"])
+def test_any_one_machine_may_fail(mode, fault):
+    assert violated(f"mojim[mode={mode}]", fault) == set()
+
+
+@pytest.mark.parametrize("mode", ["async", "unreplicated"])
+def test_without_a_mirror_that_is_waited_for_a_lost_primary_takes_updates_along(mode):
+    assert LOST in violated(f"mojim[mode={mode}]", "primary[0] lost")
+    assert violated(f"mojim[mode={mode}]", "mirror[0] lost") == set()
+
+
+# all fail -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_when_both_fail_the_log_lasts_as_the_primitive_has_it(platform, ddio):
+    assert LOST in violated("mojim", "all power", platform=platform, ddio=ddio)
+    wflush = violated("mojim over wflush", "all power", platform=platform, ddio=ddio)
+    assert wflush == (ALL if (platform, ddio) == ("optane-adr", "on") else set())
+    assert violated("mojim over write-imm-cpu-flush", "all power", platform=platform, ddio=ddio) == set()
+
+
+def test_a_mark_that_goes_along_may_last_without_its_entries():
+    over, large = "write-imm-cpu-flush", {"value": "64 B", "operations": 1}
+    assert violated(f"mojim over {over}", "all power", **large) == set()
+    together = violated(f"mojim[mark=with the entries] over {over}", "all power", **large)
+    assert COMMITTED in together
+
+
+@pytest.mark.parametrize("name", ["mojim over wflush", "mojim[mode=syncflush] over wflush"])
+def test_power_may_fail_again_in_recovery(name):
+    assert violated(name, "all power in recovery", ddio="off") == set()
+
+
+# the window -----------------------------------------------------------------------------------------------------------
+@pytest.mark.long
+def test_sync_loses_updates_in_the_window_and_syncflush_none():
+    assert violated("mojim[mode=syncflush]", WINDOW, operations=1) == set()
+    assert LOST in violated("mojim", WINDOW, operations=1)
+
+
+def test_the_window_is_a_heartbeat_and_the_flush_of_the_whole_cache():
+    """From the mirror's loss until the primary says that it is alone."""
+    made = scenario_of(
+        scheme("mojim"),
+        "optane-adr",
+        clients=1,
+        fault="mirror[0] lost",
+        ddio="on",
+        workload={"operations": 2, "keys": 1},
+    )
+    (variant,) = made.variants()
+    at_ps = 8_500_000  # within the second msync
+    run = run_with_fault(made, variant, at_ps)
+    primary = run.result.scheme.roles["primary"][0]
+    llc = run.result.system.platform.llc
+    whole_flush_ps = sum(thread.account.flush_ps for thread in primary.node.threads)
+    alone_ps = next(
+        chunk.reached_ps[0] for chunk in run.result.system.trace.chunks
+        if chunk.address == primary.places["standing"] - primary.pm.base and chunk.device == primary.pm.number
+    )  # fmt: skip
+    assert whole_flush_ps == pytest.approx(17.3 * llc.size_bytes, rel=0.1)
+    assert alone_ps - at_ps == pytest.approx(10**9 + whole_flush_ps, rel=0.05)
+
+
+# twins ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "twin, fault, more",
+    [
+        (twins.MarkFirst, "all power", {"value": "64 B", "operations": 1}),
+        (twins.TrustsThePrimary, "all power", {}),
+        (twins.AppliesAtOnce, "all power in recovery", {"ddio": "on"}),
+        (twins.NotSent, "primary[0] lost", {}),
+    ],
+)
+def test_a_twin_without_a_step_is_caught(twin, fault, more):
+    assert violated("mojim over write-imm-cpu-flush", fault, **more) == set()
+    assert violated(f"{twin.name} over write-imm-cpu-flush", fault, **more)
+
+
+@pytest.mark.long
+def test_a_primary_that_does_not_flush_its_cache_never_closes_the_window():
+    found = {}
+    for name in ("mojim", twins.NoWholeFlush.name):
+        report = crash_report(
+            scheme(f"{name}[heartbeat=1 us]"), "optane-adr", fault=WINDOW, clients=1, ddio="on", examples=False,
+            workload={"operations": 2, "keys": 1, "value": "8 B"},
+        )  # fmt: skip
+        found[name] = report.violating_states[LOST]
+    assert found[twins.NoWholeFlush.name] > found["mojim"] > 0

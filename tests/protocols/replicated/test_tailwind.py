@@ -1,0 +1,82 @@
+"""Tailwind: costs a put and a segment, what its checksums find, and what its twins lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..several import ALL, COMMITTED, LOST, ran, violated
+from . import twins
+
+PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
+assert twins
+
+
+def test_a_put_is_a_write_to_each_backup_and_a_segment_two_calls():
+    """Of 24 puts in segments of 8, three open one and three close one."""
+    result = ran("tailwind[segment=8]", mix="update-only", operations=24, keys=8)
+    calls, writes = 6, 18
+    assert result.spent["backup"]["verbs"] * 24 == 3 * calls
+    assert result.spent["primary"]["verbs"] * 24 == 3 * (calls + writes) + 24
+
+
+def test_backups_cpus_are_idle_between_a_segments_ends():
+    busy = [
+        ran("tailwind[segment=100]", mix="update-only", operations=operations).spent["backup"]["cpu_ns"] * operations
+        for operations in (10, 50)
+    ]
+    assert busy[0] == pytest.approx(busy[1], rel=1e-3)
+
+
+def test_what_was_put_is_read_through_many_segments():
+    result = ran("tailwind[segment=4]", mix="a", operations=60, clients=3, keys=5, value="100 B")
+    assert all(operation.outcome == "ok" for operation in result.history.operations)
+
+
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_when_all_fail_acknowledged_records_may_be_lost_and_none_is_half_there(platform, ddio):
+    found = violated("tailwind[backups=1]", "all power", platform=platform, ddio=ddio, operations=3)
+    assert LOST in found and COMMITTED not in found
+
+
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_over_a_flush_it_is_as_the_flush(platform, ddio):
+    found = violated("tailwind[backups=1] over wflush", "all power", platform=platform, ddio=ddio, operations=3)
+    assert bool(found) == ((platform, ddio) == ("optane-adr", "on"))
+    assert COMMITTED not in found
+
+
+@pytest.mark.parametrize("fault", ["primary[0] power", "primary[0] process", "backup[0] power", "backup[1] lost"])
+def test_any_one_machine_may_fail(fault):
+    assert violated("tailwind", fault, operations=3) == set()
+
+
+@pytest.mark.parametrize("fault", ["primary[0] power", "backup[0] power", "backup[0] lost"])
+def test_also_at_a_segments_ends(fault):
+    assert violated("tailwind[backups=2, segment=2]", fault, operations=3) == set()
+
+
+def test_power_may_fail_again_in_recovery():
+    name = "tailwind[backups=1] over write-imm-cpu-flush"
+    assert violated(name, "all power in recovery", operations=2) == set()
+
+
+@pytest.mark.parametrize(
+    "twin, fault, more",
+    [
+        (twins.NoChecksum, "all power", {"operations": 3, "ddio": "on"}),
+        (twins.ClosesUnflushed, "all power", {"operations": 2, "segment": 2}),
+    ],
+)
+def test_a_twin_without_a_step_is_caught(twin, fault, more):
+    segment = more.pop("segment", 100)
+    options, over = f"[backups=1, segment={segment}]", "over write-imm-cpu-flush"
+    assert violated(f"tailwind{options} {over}", fault, **more) == set()
+    assert violated(f"{twin.name}{options} {over}", fault, **more) <= ALL != set()
+    assert violated(f"{twin.name}{options} {over}", fault, **more)
+
+
+@pytest.mark.long
+def test_one_replica_is_none_when_it_is_lost():
+    fault = "backup[0] lost then primary[0] power"
+    assert violated("tailwind[backups=2]", fault, operations=2, exhaustive=False) == set()
+    assert LOST in violated(f"{twins.OneReplica.name}[backups=2]", fault, operations=3, exhaustive=False)

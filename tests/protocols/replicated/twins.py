@@ -1,0 +1,104 @@
+"""Replicated memory broken on purpose, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from rpsim.models.cpu import Thread
+from rpsim.protocols.replicated.mojim import Mojim, Ranges
+from rpsim.protocols.replicated.tailwind import Backup, BackupLink, Tailwind
+
+Code = Generator[Any, Any, Any]
+
+
+# mojim ----------------------------------------------------------------------------------------------------------------
+class MarkFirst(Mojim, name="mojim-twin-mark-first"):
+    """The mark is there before its entries."""
+
+    title = "the commit mark goes ahead"
+
+    @classmethod
+    def messages(cls, entries: list[tuple[int, bytes]], mark: tuple[int, bytes]) -> Iterator[list[tuple[int, bytes]]]:
+        yield [mark]
+        yield entries
+
+
+class NoWholeFlush(Mojim, name="mojim-twin-no-whole-flush"):
+    """A primary without a mirror leaves in its cache what the mirror had."""
+
+    title = "the primary goes on alone without flushing its cache"
+
+    class Primary(Mojim.Primary):
+        def go_on_alone(self, thread: Thread) -> Code:
+            if self.link is not None:
+                self.link = None
+                yield from self.is_alone(thread)
+
+
+class AppliesAtOnce(Mojim, name="mojim-twin-applies-unflushed"):
+    """The mirror says that it has applied an msync whose image it has not flushed."""
+
+    title = "the mirror does not flush what it applies"
+
+    class Mirror(Mojim.Mirror):
+        def flush(self, thread: Thread, ranges: Ranges) -> Code:
+            yield from ()
+
+
+class TrustsThePrimary(Mojim, name="mojim-twin-trusts-the-primary"):
+    """After a power failure of both the primary's image counts."""
+
+    title = "the mirror is rebuilt from the primary"
+
+    class Primary(Mojim.Primary):
+        def copy_from(self, thread: Thread, connection: Any) -> Code:
+            yield from ()
+
+
+class NotSent(Mojim, name="mojim-twin-not-sent"):
+    """An msync goes to the mirror behind its response, and the primary flushes nothing."""
+
+    title = "the mirror has an msync late"
+
+    class Primary(Mojim.Primary):
+        def on_msync(self, thread: Thread, request: Any) -> Code:
+            self.held = getattr(self, "held", [])
+            return (yield from super().on_msync(thread, request))
+
+        def send(self, thread: Thread, ranges: Ranges) -> Code:
+            self.held.append(ranges)
+            if len(self.held) > 1:
+                yield from super().send(thread, self.held.pop(0))
+
+
+# tailwind -------------------------------------------------------------------------------------------------------------
+class NoChecksum(Tailwind, name="tailwind-twin-no-checksum"):
+    """A record counts if its head is there."""
+
+    title = "the scan compares no checksum"
+
+    class Backup(Backup):
+        def is_whole(self, thread: Thread, place: int) -> Code:
+            head = yield from thread.load(self.place(place), 16)
+            return int.from_bytes(head[8:12], "little") == place + 1
+
+
+class OneReplica(Tailwind, name="tailwind-twin-one-replica"):
+    """A put returns when the first backup has it; the others never get it."""
+
+    title = "records go to one backup"
+
+    class Primary(Tailwind.Primary):
+        def write_all(self, links: list[BackupLink], place: int, record: bytes) -> Code:
+            return (yield from super().write_all(links[:1], place, record))
+
+
+class ClosesUnflushed(Tailwind, name="tailwind-twin-closes-unflushed"):
+    """A closed segment is in the backup's cache."""
+
+    title = "a backup notes that a segment is closed and flushes nothing of it"
+
+    class Backup(Backup):
+        def close(self, thread: Thread, segment: int, records: int) -> Code:
+            yield from self.note(thread, segment, 2, records)
