@@ -19,6 +19,7 @@ from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK
 from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
+from ..verbs.cross_channel import encode
 from ..verbs.objects import CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, WorkCompletion
 from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
@@ -69,6 +70,9 @@ class Thread(SpinningThread, CompletionEvents):
         """
         if not qp.unchecked or work.opcode is not _WRITE:
             qp.check(work)
+            if qp.managed is not None:
+                yield from self.store(qp.managed.place(qp.managed.posted), encode(work, qp.managed.posted))
+                qp.managed.posted += 1
         length, core, clock, account = work.length, self.core, self.clock, self.account
         inline = work.send_flags in INLINE
         if inline and length > self._nic.inline_max_bytes:

@@ -106,7 +106,12 @@ class Nic(Adapter):
 
     def _way_of(self, end: SendEnd) -> PlainWay:
         to, here = end.to, isinstance(self.reliability, Acknowledgements)
-        if to is None or not (end.reliable and here and self.parameters.blueflame and self.takes_plain_way):
+        if (
+            to is None
+            or end.qp.cross_channel
+            or to.qp.cross_channel
+            or not (end.reliable and here and self.parameters.blueflame and self.takes_plain_way)
+        ):
             return NO_WAY
         there = to.nic
         return plain_way(self, end, there, to) if isinstance(there, Nic) and there.takes_plain_way else NO_WAY

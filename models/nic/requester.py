@@ -11,11 +11,12 @@ from ...sim.clock import HARDWARE
 from ...sim.trace import NEVER
 from ..verbs import wqe
 from ..verbs.objects import QueuePair, WorkCompletion
-from ..verbs.opcodes import NO_PAYLOAD, RECEIVING, Opcode, Status
+from ..verbs.opcodes import CROSS_CHANNEL, NO_PAYLOAD, RECEIVING, Opcode, Status
 from ..verbs.ties import COMPLETION, NEXT_REQUEST, RECEIVED, RESPONSE
 from ..verbs.work import INLINE, SIGNALED, SendWR
 from . import sendqueue
 from .adapter import Adapter
+from .crosschannel import CrossChannel
 from .ends import PlainWay, SendEnd
 from .message import Message, Packet
 from .packets import request_bytes
@@ -39,6 +40,7 @@ class Requester:
         self.parameters = nic.parameters
         self._queue: list[Any] = nic.clock._queue
         self._doorbell_ps = nic.parameters.doorbell_ps
+        self._cross_channel = CrossChannel(nic, self, self._fetch_payload)
 
     # from the doorbell to the engine ------------------------------------------------------------------------
     def ring(self, qp: QueuePair, work: SendWR, payload: bytes) -> None:
@@ -99,6 +101,9 @@ class Requester:
         for message in messages:
             if message.span is not None:
                 message.span.mark("doorbell", self.clock._now)
+        if messages[0].end.qp.managed is not None:
+            self._cross_channel.posted(messages[0].end, messages)
+            return
         if self.sram.crowded:
             self.contexts.posted(messages, partial(self._fetch_wqes, messages))
         else:
@@ -167,6 +172,10 @@ class Requester:
         queue, now_ps = end.send_queue, self.clock._now
         while queue and queue[0].ready:
             message = queue[0]
+            if message.opcode in CROSS_CHANNEL:
+                if not self._cross_channel.executes(end, message):
+                    return
+                continue
             if not sendqueue.may_go(end, message):
                 return
             if not sendqueue.local_buffer_is_open(self._nic, message):

@@ -17,6 +17,7 @@ from ..durability.rules import Placement, RequestKind
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
+from ..verbs.work import ScatterRecvWR
 from .adapter import Adapter
 from .ends import ReceiveEnd
 from .executing import receive
@@ -169,10 +170,13 @@ class Responder:
             relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
             placement, key = inbound.placement(relaxed), _key(packet)
-            if may_go and (self.drain.always_open or self.drain.open(now_ps, address + at, len(payload))):
-                self.post_write(end, message, kind, placement, payload, address + at, key)
-            else:
-                self._stay(end, message, kind, placement, payload, address + at, key)
+            taken = end.receiving
+            scattered = sends and taken is not None and taken.__class__ is ScatterRecvWR
+            for place, piece in taken.pieces(at, payload) if scattered else ((address + at, payload),):  # type: ignore[union-attr]
+                if may_go and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
+                    self.post_write(end, message, kind, placement, piece, place, key)
+                else:
+                    self._stay(end, message, kind, placement, piece, place, key)
             if before is not None:
                 inbound.note_send(address, before)
         if not last:

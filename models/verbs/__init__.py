@@ -4,6 +4,7 @@ Nothing here takes time: what happens to a posted request is the business of the
 Programs import these names from here.
 """
 
+from .cross_channel import CrossChannelQueue, CrossChannelWR, enable, wait
 from .device import Device
 from .objects import (
     ACK_TIMEOUT_PS,
@@ -29,7 +30,7 @@ from .opcodes import (
     Status,
 )
 from .span import Span
-from .work import INLINE, SIGNALED, MemoryRegion, RecvWR, SendWR
+from .work import INLINE, SIGNALED, WQE_BYTES, ManagedQueue, MemoryRegion, RecvWR, ScatterRecvWR, SendWR
 
 __all__ = [
     "ACK_TIMEOUT_PS",
@@ -39,23 +40,30 @@ __all__ = [
     "RECEIVE_COMPLETIONS",
     "REMOTE",
     "SIGNALED",
+    "WQE_BYTES",
     "Access",
     "CompletedWithError",
     "CompletionQueue",
+    "CrossChannelQueue",
+    "CrossChannelWR",
     "DataInOrder",
     "Device",
     "FlushLevel",
     "FlushType",
+    "ManagedQueue",
     "MemoryRegion",
     "Opcode",
     "ProtectionDomain",
     "QpType",
     "QueuePair",
     "RecvWR",
+    "ScatterRecvWR",
     "SendFlags",
     "SendWR",
     "SharedReceiveQueue",
     "Span",
     "Status",
     "WorkCompletion",
+    "enable",
+    "wait",
 ]

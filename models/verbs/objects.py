@@ -16,9 +16,9 @@ import simpy
 from typing_extensions import override
 
 from .device import Device
-from .opcodes import CARRIES, NO_PAYLOAD, REMOTE, SENDS, Access, DataInOrder, Opcode, QpType, Status
+from .opcodes import CARRIES, CROSS_CHANNEL, NO_PAYLOAD, REMOTE, SENDS, Access, DataInOrder, Opcode, QpType, Status
 from .span import Span
-from .work import INLINE, MemoryRegion, RecvWR, SendWR
+from .work import INLINE, ManagedQueue, MemoryRegion, RecvWR, ScatterRecvWR, SendWR
 
 RNR_RETRY_FOREVER = 7
 """``rnr_retry`` that never ends (ibv_modify_qp(3))."""
@@ -64,6 +64,8 @@ class ProtectionDomain:
         max_rd_atomic: int | None = None,
         rnr_retry: int = RNR_RETRY_FOREVER,
         out_of_order: bool = False,
+        cross_channel: bool = False,
+        managed: ManagedQueue | None = None,
     ) -> QueuePair:
         """``ibv_create_qp``; ``connect`` brings it up (unless it is a UD one, which needs no peer).
 
@@ -71,7 +73,8 @@ class ProtectionDomain:
         states it has to signal, and poll, often enough. ``max_rd_atomic`` is at most, and by default, what the adapter
         does. ``rnr_retry`` is how often a SEND that found no receive request is repeated, 7 for ever.
         ``out_of_order`` is the adapter's out-of-order data placement (mlx5's OOO_DP): its peer's WRITEs may be placed
-        here in any order.
+        here in any order. A ``cross_channel`` queue pair takes WAIT, ENABLE and receive requests of several buffers;
+        a ``managed`` one executes what an ENABLE names, as the bytes of its send queue in memory say then.
         """
         most = self.device.parameters.outstanding_reads
         qp = QueuePair(
@@ -85,6 +88,8 @@ class ProtectionDomain:
             max_rd_atomic=min(most, most if max_rd_atomic is None else max_rd_atomic),
             rnr_retry=rnr_retry,
             out_of_order=out_of_order,
+            cross_channel=cross_channel or managed is not None,
+            managed=managed,
         )
         self.queue_pairs.append(qp)
         return qp
@@ -193,9 +198,11 @@ class QueuePair:
     """``ibv_qp``."""
 
     __slots__ = (
+        "cross_channel",
         "device",
         "end",
         "error",
+        "managed",
         "max_rd_atomic",
         "max_send_wr",
         "number",
@@ -228,6 +235,8 @@ class QueuePair:
         max_rd_atomic: int = 1,
         rnr_retry: int = RNR_RETRY_FOREVER,
         out_of_order: bool = False,
+        cross_channel: bool = False,
+        managed: ManagedQueue | None = None,
     ) -> None:
         self.device = device
         self.number = number
@@ -240,6 +249,8 @@ class QueuePair:
         self.max_rd_atomic = max_rd_atomic
         self.rnr_retry = rnr_retry
         self.out_of_order = out_of_order
+        self.cross_channel = cross_channel
+        self.managed = managed
         self.peer: QueuePair | None = None
         self.error = False
         """It accepts nothing and sends nothing any more (IBV_QPS_ERR)."""
@@ -247,7 +258,7 @@ class QueuePair:
         """``ibv_qp_attr.timeout``, the local ACK timeout: 4.096 us times 2 to its power; 0 waits for ever."""
         self.retry_cnt = 7
         """``ibv_qp_attr.retry_cnt``: how often a request that nobody answers is repeated."""
-        self.unchecked = self.reliable and max_send_wr is None
+        self.unchecked = self.reliable and max_send_wr is None and managed is None
         """A WRITE need not be checked."""
         self.watchers: list[Callable[[], None]] = []
         """Called when it gets into the error state."""
@@ -325,7 +336,7 @@ class QueuePair:
             or (work.opcode is Opcode.IBV_WR_RDMA_READ and work.send_flags not in INLINE)
         ):
             return
-        if work.opcode not in CARRIES[self.qp_type]:
+        if work.opcode not in CARRIES[self.qp_type] or (work.opcode in CROSS_CHANNEL and not self.cross_channel):
             raise ValueError(f"{work.opcode} ({work.opcode.name}) on a queue pair of type {self.qp_type}")
         if self.qp_type is QpType.IBV_QPT_UD:
             mtu = self.device.parameters.mtu_bytes
@@ -342,6 +353,8 @@ class QueuePair:
         """``ibv_post_recv``; a broken queue pair flushes it. Raises ValueError where a shared receive queue serves."""
         if self.srq is not None:
             raise ValueError("this queue pair takes its receive requests from a shared receive queue")
+        if work.__class__ is ScatterRecvWR and not self.cross_channel:
+            raise ValueError("several buffers in a receive request: the queue pair is not cross-channel")
         self.receive_queue.append(work)
         if self.error:
             self.device.flush(self)

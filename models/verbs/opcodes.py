@@ -28,6 +28,12 @@ class Opcode(StrEnum):
     PRIMITIVE_WRITE = "PRIMITIVE WRITE"
     """A WRITE on whose arrival the responder's adapter goes through a primitive's steps."""
     PRIMITIVE_SEND = "PRIMITIVE SEND"
+    IBV_EXP_WR_CQE_WAIT = "WAIT"
+    """The requests behind it wait for completions (``models.verbs.cross_channel``); the next two are of that kind."""
+    IBV_EXP_WR_SEND_ENABLE = "ENABLE"
+    """A managed queue pair may execute more of its requests."""
+    IBV_WR_NOP = "NOP"
+    """mlx5's NOP: what a work request of a managed queue pair may be turned into."""
     IBV_WC_RECV = "RECV"
     IBV_WC_RECV_RDMA_WITH_IMM = "RECV OF WRITE WITH IMMEDIATE"
     IBV_WC_DRIVER1 = "INTERRUPT"
@@ -47,6 +53,8 @@ RETURNING = ATOMICS | {Opcode.IBV_WR_RDMA_READ}
 """Their response is written to the requester's memory."""
 NON_POSTED = NO_PAYLOAD | {Opcode.IBV_WR_ATOMIC_WRITE}
 """Answered once executed, by a response of their own; they share a queue pair's ``max_rd_atomic``."""
+CROSS_CHANNEL = frozenset({Opcode.IBV_EXP_WR_CQE_WAIT, Opcode.IBV_EXP_WR_SEND_ENABLE, Opcode.IBV_WR_NOP})
+"""The requester's adapter executes them by itself: nothing goes on the wire."""
 RECEIVE_COMPLETIONS = frozenset({Opcode.IBV_WC_RECV, Opcode.IBV_WC_RECV_RDMA_WITH_IMM})
 
 KIND: Mapping[Opcode, RequestKind] = {
@@ -75,7 +83,7 @@ class QpType(StrEnum):
 
 
 CARRIES: Mapping[QpType, frozenset[Opcode]] = {
-    QpType.IBV_QPT_RC: frozenset(KIND),
+    QpType.IBV_QPT_RC: frozenset(KIND) | CROSS_CHANNEL,
     QpType.IBV_QPT_UC: RECEIVING | {Opcode.IBV_WR_RDMA_WRITE, Opcode.PRIMITIVE_WRITE},
     QpType.IBV_QPT_UD: SENDS,
 }

@@ -14,6 +14,8 @@ def _with(flag: SendFlags) -> frozenset[int]:
     return frozenset(flags for flags in range(2 * max(SendFlags)) if flags & flag.value)
 
 
+WQE_BYTES = 64
+"""A work queue element with a data pointer (``models.verbs.wqe``)."""
 SIGNALED = _with(SendFlags.IBV_SEND_SIGNALED)
 INLINE = _with(SendFlags.IBV_SEND_INLINE)
 FENCE = _with(SendFlags.IBV_SEND_FENCE)
@@ -94,6 +96,20 @@ class SendWR:
     """Of a primitive's packet: what it asks of the responder."""
 
 
+class ManagedQueue:
+    """The send queue of a managed queue pair: so many units of memory from ``address`` on, used in turn."""
+
+    def __init__(self, address: int, wqes: int) -> None:
+        self.address = address
+        self.wqes = wqes
+        self.posted = 0
+        """How many requests have been posted."""
+
+    def place(self, index: int) -> int:
+        """Where the WQE of the request lies that is posted as number ``index``, from 0."""
+        return self.address + index % self.wqes * WQE_BYTES
+
+
 @dataclass(slots=True)
 class RecvWR:
     """``ibv_recv_wr``: where the next SEND's payload goes."""
@@ -105,3 +121,24 @@ class RecvWR:
     stride_bytes: int = 0
     """A buffer of a multi-packet (striding) receive queue: several messages lie in it one behind the other, each from
     a multiple of this on. 0: one message."""
+
+
+@dataclass(slots=True)
+class ScatterRecvWR(RecvWR):
+    """A receive request of several buffers, which a message fills one after the other; of a cross-channel queue pair.
+
+    ``length`` is all of them together, ``local_address`` the first one's.
+    """
+
+    sg_list: tuple[tuple[int, int], ...] = ()
+    """Address and length of each buffer."""
+
+    def pieces(self, at: int, payload: bytes) -> list[tuple[int, bytes]]:
+        """Where the bytes of a message go that begin ``at`` its offset."""
+        found, start = [], 0
+        for address, length in self.sg_list:
+            low, high = max(at, start), min(at + len(payload), start + length)
+            if low < high:
+                found.append((address + low - start, payload[low - at : high - at]))
+            start += length
+        return found
