@@ -183,6 +183,12 @@ class PrimitiveRequester:
         self._open.remove(ticket)
         return ticket.places
 
+    def requests(self, ranges: Sequence[Range]) -> list[SendWR]:
+        """The work requests of the steps about some ranges, for a program that posts and awaits them by itself."""
+        _, region = self.service.region_of(ranges[0][0])
+        ticket = Ticket(list(ranges), list(ranges), region.key)
+        return [self._request(step, ticket) for step in self.plan.requester if step.do == "send"]
+
     def flush(self, ranges: Sequence[Range], flag: Flag | None = None) -> Code:
         """The primitive's steps alone, about ranges that are written already; returns at its end."""
         _, region = self.service.region_of(ranges[0][0])

@@ -16,13 +16,13 @@ from ..primitives.plan import PrimitivePlan, plan
 from ..primitives.vocabulary import UPDATE
 from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
-from ..verbs.work import MemoryRegion, RecvWR, SendWR
+from ..verbs.work import ManagedQueue, MemoryRegion, RecvWR, SendWR
 from .requester import PrimitiveRequester, SharedCompletions
 
 if TYPE_CHECKING:
     from ..cpu.thread import Thread
     from ..system import Node
-    from ..verbs.objects import QueuePair
+    from ..verbs.objects import CompletionQueue, QueuePair
 
 Code = Generator[Any, Any, Any]
 
@@ -80,7 +80,7 @@ class Service:
         self.slot_bytes = slot_bytes
         self._spins = any(step.do == "watch" for program in self.plan.programs.values() for step in program.steps)
         """Its thread looks at memory in a loop, which nothing interrupts."""
-        self._domain = node.process(node.name).alloc_pd()
+        self.domain = node.process(node.name).alloc_pd()
         self._received, self._sent = node.create_cq(), node.create_cq()
         self.regions: list[MemoryRegion] = []
         """The regions that updates may go to; an immediate names them by their place here."""
@@ -101,13 +101,13 @@ class Service:
             access = REMOTE
             if device.domain is not Domain.NONE and self.node.host.destination(address).target is Target.MEMORY:
                 access |= FLUSHES
-        region = self._domain.reg_mr(address, length, access)
+        region = self.domain.reg_mr(address, length, access)
         self.regions.append(region)
         return region
 
     def register_by(self, thread: Thread, address: int, length: int) -> Code:
         """As :meth:`register`, by a program that runs: it takes the time to pin the pages."""
-        region = yield from thread.reg_mr(self._domain, address, length, access=REMOTE | FLUSHES)
+        region = yield from thread.reg_mr(self.domain, address, length, access=REMOTE | FLUSHES)
         self.regions.append(region)
 
     def region_of(self, address: int) -> tuple[int, MemoryRegion]:
@@ -117,13 +117,27 @@ class Service:
                 return number, region
         raise ValueError(f"the address {address:#x} is in no region that this service has registered")
 
-    def connect(self, thread: Thread, node: Node, shared: SharedCompletions | None = None) -> PrimitiveRequester:
+    def connect(
+        self,
+        thread: Thread,
+        node: Node,
+        shared: SharedCompletions | None = None,
+        *,
+        managed: ManagedQueue | None = None,
+        send_cq: CompletionQueue | None = None,
+        arrived: CompletionQueue | None = None,
+    ) -> PrimitiveRequester:
         """A new queue pair for ``thread`` on ``node``: the client's end, which completes in a ``shared`` queue, or in
-        two of its own.
+        two of its own (``send_cq`` may be one).
+
+        It may be ``managed``. With ``arrived`` the responder's end is cross-channel, and what it receives completes
+        there: messages that are not the primitive's.
         """
-        cqs = (shared.cq, shared.cq) if shared is not None else (node.create_cq(), node.create_cq())
-        theirs = node.process(thread.name).alloc_pd().create_qp(*cqs, self.qp_type)
-        ours = self._domain.create_qp(self._sent, self._received, self.qp_type)
+        cqs = (shared.cq, shared.cq) if shared is not None else (send_cq or node.create_cq(), node.create_cq())
+        theirs = node.process(thread.name).alloc_pd().create_qp(*cqs, self.qp_type, managed=managed)
+        ours = self.domain.create_qp(
+            self._sent, arrived or self._received, self.qp_type, cross_channel=arrived is not None
+        )
         datagrams = self.qp_type is QpType.IBV_QPT_UD
         if not datagrams:
             ours.connect(theirs)

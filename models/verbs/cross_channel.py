@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from typing_extensions import override
 
@@ -31,8 +32,9 @@ _CODES: Mapping[Opcode, int] = {
     Opcode.IBV_WR_ATOMIC_CMP_AND_SWP: 0x11,
     Opcode.IBV_WR_ATOMIC_FETCH_AND_ADD: 0x12,
     Opcode.IBV_WR_FLUSH: 0x40,
+    Opcode.PRIMITIVE: 0x41,
 }
-"""As mlx5 has them; FLUSH, which it has not, is a code of ours."""
+"""As mlx5 has them; the last two, which it has not, are codes of ours."""
 _OPCODES = {code: opcode for opcode, code in _CODES.items()}
 _SIGNALED, _FENCE = 0x08, 0x80
 """Bits of the control segment: MLX5_WQE_CTRL_CQ_UPDATE, MLX5_WQE_CTRL_FENCE."""
@@ -100,16 +102,19 @@ def encode(work: SendWR, index: int = 0) -> bytes:
 
 def decode(data: bytes, posted: SendWR) -> SendWR | None:
     """The work request that a WQE's bytes say, with the ``wr_id`` of the one that was posted there; None for a code
-    that is none.
+    that is none. A primitive's own packet has the order of the one that was posted, about the range that the bytes say.
     """
     first, _, _, flags, imm, remote, rkey, _, swap, second, length, lkey, local = _WQE.unpack(data)
     opcode = _OPCODES.get(first & 0xFF)
     if opcode is None:
         return None
     flushes = opcode is Opcode.IBV_WR_FLUSH
+    order: Any = posted.order
+    if opcode is Opcode.PRIMITIVE:
+        order = replace(order, ranges=((remote, length),))
     return replace(
         posted, opcode=opcode, local_address=local, length=length, remote_address=remote, rkey=rkey,
         send_flags=SendFlags((flags & _SIGNALED and 2) | (flags & _FENCE and 1)),
         lkey=None if lkey == NO_LKEY else lkey, imm_data=imm, compare_add=0 if flushes else second, swap=swap,
-        flush_type=FlushType(second & 3) if flushes else 0,
+        flush_type=FlushType(second & 3) if flushes else 0, order=order,
     )  # fmt: skip
