@@ -144,19 +144,21 @@ class Hop:
 
     def post_before(self, operations: int) -> None:
         """Post for so many operations before time zero, as a warm system has it."""
-        node = self.replica.node
+        dram = self.replica.node.memory["dram"]
+        lists: dict[QueuePair, list[SendWR]] = {}
         for _ in range(operations):
             for qp, work in self.next_operation():
                 if isinstance(work, RecvWR):
                     qp.post_recv(work)
                     continue
                 if qp.managed is not None:
-                    device, _ = node.memory.locate(qp.managed.address)
-                    at = qp.managed.place(qp.managed.posted) - device.base
-                    device.space.poke(at, encode(work, qp.managed.posted))
+                    at = qp.managed.place(qp.managed.posted) - dram.base
+                    dram.space.poke(at, encode(work, qp.managed.posted))
                     qp.managed.posted += 1
                 qp.posted += 1
-                qp.device.ring(qp, replace(work), b"")
+                lists.setdefault(qp, []).append(replace(work))
+        for qp, works in lists.items():
+            qp.device.ring_list(qp, works, [b""] * len(works))
 
     def post_more(self, thread: Thread) -> Code:
         """The replica's CPU posts for one more operation."""
