@@ -239,6 +239,7 @@ class HyperLoop(Scheme, name="hyperloop"):
         """The machine that appends to the log: a database's primary."""
 
         scheme: HyperLoop
+        chain: ClassVar[type[AdapterChain]] = AdapterChain
 
         @override
         def begin(self) -> None:
@@ -268,8 +269,8 @@ class HyperLoop(Scheme, name="hyperloop"):
             self.poster = Poster(thread, self.node, max(LINE_BYTES, self.scheme.layout.entry_bytes), slots=2)
             self.reads = [(replica, self.poster.connect(replica.listener.door)) for replica in self.replicas]
             if self.replicas:
-                self.writes = AdapterChain(thread, self.node, self.replicas, local=False)
-                self.locals = AdapterChain(thread, self.node, self.replicas, local=True)
+                self.writes = self.chain(thread, self.node, self.replicas, local=False)
+                self.locals = self.chain(thread, self.node, self.replicas, local=True)
 
         # requests -----------------------------------------------------------------------------------------------------
         def on_get(self, thread: Thread, request: GroupGet) -> Code:

@@ -6,7 +6,10 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from rpsim.models.cpu import Thread
+from rpsim.models.verbs import SendWR
+from rpsim.protocols.replicated.hyperloop import HyperLoop
 from rpsim.protocols.replicated.mojim import Mojim, Ranges
+from rpsim.protocols.replicated.offload import NOTHING, AdapterChain
 from rpsim.protocols.replicated.tailwind import Backup, BackupLink, Tailwind
 
 Code = Generator[Any, Any, Any]
@@ -102,3 +105,54 @@ class ClosesUnflushed(Tailwind, name="tailwind-twin-closes-unflushed"):
     class Backup(Backup):
         def close(self, thread: Thread, segment: int, records: int) -> Code:
             yield from self.note(thread, segment, 2, records)
+
+
+# hyperloop ------------------------------------------------------------------------------------------------------------
+class WritesUnflushed(AdapterChain):
+    """A chain whose replicas send ranges on and flush nothing."""
+
+    def written(self, index: int, offset: int, length: int) -> list[SendWR]:
+        work, *flushes = super().written(index, offset, length)
+        return [work, *([NOTHING] * len(flushes))]
+
+
+class NoGroupFlush(HyperLoop, name="hyperloop-twin-no-group-flush"):
+    """gFLUSH reaches the first replica alone, and that loses its memory."""
+
+    title = "only the head flushes, at the first replica"
+
+    class Head(HyperLoop.Head):
+        chain = WritesUnflushed
+
+        def found(self, sequence: int) -> Code:
+            reads, self.reads = self.reads, self.reads[-1:]
+            found = yield from super().found(sequence)
+            self.reads = reads
+            return found
+
+
+class HeadFirst(HyperLoop, name="hyperloop-twin-head-first"):
+    """The log's head moves before the entries are applied."""
+
+    title = "entries are given up and then applied"
+
+    class Head(HyperLoop.Head):
+        def apply(self) -> Code:
+            yield from self.writes.write(self.scheme.layout.head, self.tail.to_bytes(8, "little"))
+            yield from super().apply()
+
+
+class NoFlush(AdapterChain):
+    """A chain that makes nothing durable of what it copies."""
+
+    def own(self, work_of: Any, touched: tuple[int, int] | None = None) -> Code:
+        return super().own(work_of)
+
+
+class CopiesUnflushed(HyperLoop, name="hyperloop-twin-copies-unflushed"):
+    """gFLUSH behind gMEMCPY is left out."""
+
+    title = "data that is copied is not flushed before the log's head moves"
+
+    class Head(HyperLoop.Head):
+        chain = NoFlush

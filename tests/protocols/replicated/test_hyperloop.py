@@ -1,0 +1,125 @@
+"""HyperLoop: adapters alone carry an operation, what the primitive makes of it, and what its twins lose."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.registry import scheme
+from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.sim.errors import InputError
+
+from ..several import LOST, ran, violated
+from . import twins
+
+PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
+FLUSH = "over ibta-flush-persistent"
+SMALL = "[replicas=2, posted=4]"
+assert twins
+
+
+def with_cores_away(name, operations=8, away="20 ms"):
+    made = Draft.new(
+        "away", scenario="away", schemes=[name], vary={"platform": ["optane-adr"], "ddio": ["off"]},
+        workload={"kind": "ycsb", "mix": "update-only", "keys": 4, "value": "64 B", "operations": operations},
+        outages=[{"core": f"replica[{number}] core 0", "at": "0 ps", "for": away} for number in range(3)],
+    ).build()  # fmt: skip
+    (variant,) = made.variants()
+    return run_variant(made, variant)
+
+
+def test_a_chain_of_adapters_goes_on_while_no_replica_has_a_core():
+    away = with_cores_away("hyperloop[posted=32, apply=16]")
+    assert max(away.latency_ps["put"]) < 10**8
+    assert away.spent["replica"]["cpu_ns"] == 0
+
+
+def test_and_stands_still_when_its_work_requests_are_used_up():
+    away = with_cores_away("hyperloop[posted=4, apply=64]")
+    slow = [took > 10**10 for took in away.latency_ps["put"]]
+    assert slow.count(True) == 1 and slow.index(True) == 4
+    cpus = with_cores_away("chain of 3 over write-imm-cpu-flush")
+    assert cpus.latency_ps["put"][0] > 10**10
+
+
+def test_an_operation_is_one_message_more_than_there_are_replicas():
+    """To each replica a WRITE, a flush and a message; and the last one's answer."""
+    for replicas in (2, 3, 4):
+        result = ran(f"hyperloop[replicas={replicas}, apply=64] {FLUSH}", mix="update-only", operations=12)
+        sent = result.spent["head"]["verbs"] * 12
+        assert sent == 12 * 4  # WRITE, FLUSH, message, and the reply to the client
+        posted = sum(node.nic.posted[op] for node in result.system.nodes["replica"] for op in node.nic.posted)
+        assert posted > 0
+
+
+def test_latency_grows_by_a_hop_for_each_replica():
+    p50 = [sorted(ran(f"hyperloop[replicas={n}, apply=64]", mix="update-only").latency_ps["put"])[6] for n in (2, 3, 4)]
+    assert p50[1] - p50[0] == pytest.approx(p50[2] - p50[1], rel=0.02)
+
+
+@pytest.mark.parametrize("primitive", ["gflush", "no-flush", "read-after-write", "ibta-flush-persistent", "rdfence"])
+def test_all_replicas_hold_the_same_through_many_rounds_of_the_log(primitive):
+    name = f"hyperloop[log=8, apply=4, posted=4] over {primitive}"
+    result = ran(name, mix="a", operations=60, clients=3, keys=3, value="100 B")
+    assert all(operation.outcome == "ok" for operation in result.history.operations)
+    now_ps, replicas = result.system.clock.now_ps, result.scheme.roles["replica"]
+    assert len({one.pm.space.read(now_ps, one.base - one.pm.base, one.length) for one in replicas}) == 1
+    assert result.scheme.roles["head"][0].applied > 8
+
+
+# what survives --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_a_read_of_no_bytes_makes_nothing_durable(platform, ddio):
+    assert LOST in violated(f"hyperloop{SMALL}", "all power", platform=platform, ddio=ddio)
+
+
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_over_a_flush_that_persists_nothing_is_lost(platform, ddio):
+    assert violated(f"hyperloop{SMALL} {FLUSH}", "all power", platform=platform, ddio=ddio) == set()
+
+
+@pytest.mark.parametrize("platform, ddio", PLATFORMS)
+def test_an_adapter_that_asks_the_host_is_as_good_as_on_one_machine(platform, ddio):
+    asks = "gflush[adapter=asks the host]"
+    alone = violated(f"line over {asks}", "server[0] power", platform=platform, ddio=ddio)
+    assert (LOST in alone) == (
+        LOST in violated(f"hyperloop{SMALL} over {asks}", "all power", platform=platform, ddio=ddio)
+    )
+
+
+@pytest.mark.parametrize("fault", ["head[0] process", "replica[1] lost", "replica[0] lost"])
+def test_one_machine_may_fail(fault):
+    assert violated("hyperloop[posted=4]", fault) == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["head[0] power", "replica[2] power"])
+def test_one_machine_may_be_away(fault):
+    assert violated("hyperloop[posted=4]", fault) == set()
+
+
+@pytest.mark.long
+def test_nothing_is_lost_while_entries_are_applied():
+    name = f"hyperloop[replicas=2, posted=4, log=4, apply=1] {FLUSH}"
+    assert violated(name, "all power") == set()
+    assert violated("hyperloop[posted=4, apply=1]", "replica[1] lost", operations=3) == set()
+
+
+# twins ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "twin, operations",
+    [(twins.NoGroupFlush, 2), (twins.HeadFirst, 3), (twins.CopiesUnflushed, 2)],
+)
+def test_a_twin_without_a_step_is_caught(twin, operations):
+    name, more = f"{twin.name}[replicas=2, posted=4, log=4, apply=1] {FLUSH}", {"operations": operations}
+    assert violated(name, "all power", **more)
+
+
+# names ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "primitive", ["write-imm-cpu-flush", "send-cpu-copy", "wflush by SEND", "write-send-cpu-flush"]
+)
+def test_a_primitive_with_a_cpu_in_it_has_no_place_in_a_chain_of_adapters(primitive):
+    with pytest.raises(InputError, match=r"adapters do alone|option of hyperloop"):
+        scheme(f"hyperloop over {primitive}")
