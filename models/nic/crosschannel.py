@@ -42,6 +42,8 @@ class CrossChannel:
         """By managed queue pair: how many doorbells there have been."""
         self._places: dict[int, int] = {}
         """By a request's key: where its WQE lies."""
+        self._looking: set[tuple[int, int]] = set()
+        """The queue pairs, with the completion queue, that are looked at when that has its next completion."""
         self._begun: set[int] = set()
         """The requests, by key, for which the engine is at work."""
 
@@ -88,10 +90,17 @@ class CrossChannel:
         name = end.qp.number, id(queue)
         wanted = self._awaited.get(name, 0) + work.cq_count
         if queue.produced < wanted:
-            queue.told.append(partial(self._requester.pump, end))
+            if name not in self._looking:
+                self._looking.add(name)
+                queue.told.append(partial(self._look, end, name))
             return False
         self._awaited[name] = wanted
         return True
+
+    def _look(self, end: SendEnd, name: tuple[int, int]) -> None:
+        """A completion has come that a queue pair's WAIT may be for."""
+        self._looking.discard(name)
+        self._requester.pump(end)
 
     def _enable(self, end: SendEnd, count: int) -> None:
         number = end.qp.number

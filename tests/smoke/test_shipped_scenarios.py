@@ -30,7 +30,7 @@ RANKED = {"workload.nodes": 6, "workload.edges": 30, "workload.iterations": 2, "
 BUSY = {"workload.operations": 4, "workload.keys": 8, "workload.work": "1 us"}
 """For one whose other programs send millions of packets in a second, which are all in the trace."""
 RUN_ONLY = {
-    "clover", "clover-balance",
+    "clover", "clover-balance", "hyperloop", "tailwind",
     "pagerank", "pmr-stacks", "pmr-utilisation", "rnvm-table3", "rpc-busy", "rpc-failures", "rpc-senders", "ycsb-d",
     "ycsb-e", "ycsb-f",
 }  # fmt: skip
@@ -63,9 +63,11 @@ WHOLE = {
     "clover-metadata",
     "pdpm-client",
     "pdpm-power",
+    "mojim-window",
 }
 """Small enough as they are."""
-DEAR = {"server-process": {"workload.operations": 6}, "client-crash": {"workload.operations": 8}}
+DEAR = {"server-process": {"workload.operations": 6}, "client-crash": {"workload.operations": 8},
+        "mojim-window": {"workload.operations": 1}}  # fmt: skip
 """Whole to be run once, and not to have every fault executed; ``make slow`` does."""
 
 
