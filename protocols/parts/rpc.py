@@ -211,7 +211,10 @@ class Connection:
             deadline = None if self._patience is None else self.thread.deadline(self._patience)
             completion = yield from self.thread.poll(self._end.qp.recv_cq, deadline)
             if completion is None:
-                yield from self._poster.result((yield from self._poster.read(self._end.qp, 0, 0, 0)))
+                yield from self._poster.post(self._end.qp, SendWR(0, Opcode.IBV_WR_RDMA_READ, self._end.send, 0))
+                found = yield from self.thread.poll(self._poster.sent)
+                if found.status is not Status.IBV_WC_SUCCESS:
+                    raise VerbsError(found)
             elif not self._take(completion):
                 break
         return (yield from self.thread.load(self._end.receive, completion.byte_len))
