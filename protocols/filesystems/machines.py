@@ -90,7 +90,7 @@ class FileClient(Role, invokes=True):
                     raise OutcomeUnknown(str(error)) from error
 
 
-class Link:
+class MachineLink:
     """A thread's way to one machine, which may break, and is made anew when the machine is there again.
 
     The machine has a ``listener``, says in ``read_bytes`` what is read of it at once at most, and for a
@@ -152,7 +152,7 @@ class Link:
             self.failed = False
 
 
-class Way:
+class PatientRequester:
     """A thread's way to another machine's memory over a primitive, which gives up at last."""
 
     def __init__(self, service: Service, thread: Thread, node: Node) -> None:
@@ -183,13 +183,13 @@ class Way:
         yield from self.wait((yield from self.post(address, data)))
 
 
-class DataLink(Link):
+class DataLink(MachineLink):
     """A link by which data go over the scheme's primitive, too."""
 
     @override
     def connect(self) -> None:
         super().connect()
-        self.way = Way(self.machine.service, self.thread, self.node)
+        self.way = PatientRequester(self.machine.service, self.thread, self.node)
 
     @property
     @override

@@ -29,7 +29,7 @@ NOTED = word(1)
 """What a data store notes of a page that it has flushed, and tells the mds."""
 
 
-class Chunk(Layout):
+class PageChunk(Layout):
     """A client wants pages. The reply is the number of the first."""
 
     pages = U32()
@@ -68,7 +68,7 @@ class MirrorLink(DataLink):
     role = "mds"
 
 
-class MetadataServer(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
+class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
     """A metadata server, or its mirror: the log, a tail for each file, the first page that is not given out."""
 
     scheme: Orion
@@ -88,7 +88,7 @@ class MetadataServer(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         scheme = self.scheme
         self.last: int | None = None
         """The newest tail of all files; None: their tails say."""
-        self.listener = Listener(self.node, {Chunk: self.on_chunk, Commit: self.on_commit})
+        self.listener = Listener(self.node, {PageChunk: self.on_chunk, Commit: self.on_commit})
         self.key = self.listener.register(self.tails, self.length).key
         self.service = Service(scheme.primitive, self.node, slots=SLOTS, slot_bytes=slot_bytes(LINE_BYTES))
         self.service.register(self.tails, self.length)
@@ -119,13 +119,13 @@ class MetadataServer(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         """Where a data store acknowledges a page."""
         return self.acks + (page * int(self.scheme.option("replicas")) + ds) * WORD
 
-    def mirror(self) -> MetadataServer | None:
+    def mirror(self) -> OrionMetadata | None:
         """The machine that follows this one, if it is not lost."""
         behind = self.scheme.roles["mds"][self.number + 1 :]
         return next((mds for mds in behind if mds not in self.scheme.lost("mds")), None)
 
     # requests -----------------------------------------------------------------------------------------------------
-    def on_chunk(self, thread: Thread, request: Chunk) -> Code:
+    def on_chunk(self, thread: Thread, request: PageChunk) -> Code:
         """Give out pages that nobody has."""
         first = number_in((yield from thread.load(self.given, WORD)))
         yield from self.persist(thread, lambda of: of.given, word(first + request.pages))
@@ -169,7 +169,7 @@ class MetadataServer(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
             newest = max(newest, number_in((yield from thread.load(self.tail(number), WORD))))
         return newest
 
-    def persist(self, thread: Thread, place: Callable[[MetadataServer], int], data: bytes) -> Code:
+    def persist(self, thread: Thread, place: Callable[[OrionMetadata], int], data: bytes) -> Code:
         """Have the mirror hold a few bytes, then this machine."""
         if (mirror := self.mirror()) is not None:
             if self.link is None:

@@ -46,7 +46,7 @@ from .machines import (
     Code,
     DataLink,
     FileClient,
-    Link,
+    MachineLink,
     MachineLost,
     ToldService,
     check_place,
@@ -342,7 +342,7 @@ class Nvfs(Scheme, name="nvfs"):
         return Request.of("get", object)
 
 
-class NameLink(Link):
+class NameLink(MachineLink):
     """A client process's way to the name node."""
 
     role = "name-node"

@@ -58,7 +58,7 @@ class Ask(Layout):
     length = U32()
 
 
-class Extent(Layout):
+class FileExtent(Layout):
     """A piece of a file, as the server tells it."""
 
     server = U32()
@@ -66,7 +66,7 @@ class Extent(Layout):
     address = U64()
 
 
-class Inode(Layout):
+class FileInode(Layout):
     """A file's metadata."""
 
     length = U32()
@@ -75,7 +75,7 @@ class Inode(Layout):
     """Of its last update: here the number of that update at its server, which no two have in common."""
 
 
-class Record(Layout):
+class RedoRecord(Layout):
     """A record of the redo log: what an inode becomes, and on a line of its own the commit."""
 
     id = U64()
@@ -86,7 +86,7 @@ class Record(Layout):
     """The same id, once all before it is durable."""
 
 
-COMMIT = Record.offset_of("commit")
+COMMIT = RedoRecord.offset_of("commit")
 RECORD_BYTES = 2 * LINE_BYTES
 
 
@@ -182,7 +182,7 @@ class Octopus(Scheme, name="octopus"):
             """The extents, once the file's lock is free."""
             while (reply := (yield from home.ask(what, number, length))) == TAKEN:
                 home.thread.count("retries")
-            return [Extent.unpack(reply[at:]) for at in range(0, len(reply), Extent.size)]
+            return [FileExtent.unpack(reply[at:]) for at in range(0, len(reply), FileExtent.size)]
 
     class Server(Role, memory=("dram", "pm"), cores=2, many=True):
         """A machine with data and metadata; one core serves requests, the other one does a primitive's steps."""
@@ -207,7 +207,7 @@ class Octopus(Scheme, name="octopus"):
             self.next_id = 1
             self.messages: list[int] = []
             """The clients' places for requests, which immediates name."""
-            message_bytes = 64 + Extent.size * self.scheme.extents
+            message_bytes = 64 + FileExtent.size * self.scheme.extents
             self.listener = Listener(self.node, {}, on_immediate=self.on_request, message_bytes=message_bytes)
             self.key = self.listener.register(self.data, self.length).key
             self.service = Service(
@@ -252,11 +252,11 @@ class Octopus(Scheme, name="octopus"):
             if until is not None and not until.passed:
                 return TAKEN
             self.locks[ask.number] = client, thread.deadline(str(self.scheme.option("lease")))
-            inode = Inode.unpack((yield from thread.load(self.inode(ask.number), Inode.size)))
+            inode = FileInode.unpack((yield from thread.load(self.inode(ask.number), FileInode.size)))
             left, extents = ask.length or inode.length, b""
             for server, address in self.scheme.extents_of(ask.number):
                 length = min(left, self.scheme.extent_bytes)
-                extents += Extent.pack(server=server.number, length=length, address=address)
+                extents += FileExtent.pack(server=server.number, length=length, address=address)
                 left -= length
             return extents
 
@@ -264,14 +264,14 @@ class Octopus(Scheme, name="octopus"):
             """Change a file's metadata: record, commit, in place; each is flushed before the next."""
             id, self.next_id = self.next_id, self.next_id + 1
             record = self.log + id % RECORDS * RECORD_BYTES
-            data = Record.pack(id=id, number=number, length=length, unused=bytes(48), commit=id)
+            data = RedoRecord.pack(id=id, number=number, length=length, unused=bytes(48), commit=id)
             yield from self.store(thread, record, data[:COMMIT])
             yield from self.store(thread, record + COMMIT, data[COMMIT:])
-            yield from self.apply(thread, Record.unpack(data))
+            yield from self.apply(thread, RedoRecord.unpack(data))
 
-        def apply(self, thread: Thread, record: Record) -> Code:
+        def apply(self, thread: Thread, record: RedoRecord) -> Code:
             """Have a file's metadata be as a record says."""
-            inode = Inode.pack(length=record.length, unused=bytes(4), time=record.id)
+            inode = FileInode.pack(length=record.length, unused=bytes(4), time=record.id)
             yield from self.store(thread, self.inode(record.number), inode)
 
         def store(self, thread: Thread, address: int, data: bytes) -> Code:
@@ -292,10 +292,10 @@ class Octopus(Scheme, name="octopus"):
         @override
         def recover_unit(self, thread: Thread, unit: Any) -> Code:
             """Replay the newest committed record of a file that its metadata are behind of; returns the newest id."""
-            inode = Inode.unpack((yield from thread.load(self.inode(unit), Inode.size)))
+            inode = FileInode.unpack((yield from thread.load(self.inode(unit), FileInode.size)))
             newest, last = None, int(inode.time)
             for place in range(RECORDS):
-                record = Record.unpack((yield from thread.load(self.log + place * RECORD_BYTES, Record.size)))
+                record = RedoRecord.unpack((yield from thread.load(self.log + place * RECORD_BYTES, RedoRecord.size)))
                 last = max(last, record.id)
                 if record.id and record.commit == record.id and record.number == unit and record.id > inode.time:
                     newest = max(newest or record, record, key=lambda one: int(one.id))
@@ -321,7 +321,7 @@ class Octopus(Scheme, name="octopus"):
             return objects[names[number]][index * each : (index + 1) * each]
 
         def inode_of(number: int) -> bytes:
-            return Inode.pack(length=len(objects[names[number]]), unused=bytes(4), time=0)
+            return FileInode.pack(length=len(objects[names[number]]), unused=bytes(4), time=0)
 
         for server in self.roles["server"]:
             fill(server.pm, server.data, server.extent_room, len(names) * parts, partial(extent_of, server))

@@ -51,7 +51,7 @@ from .machines import (
     Code,
     DataLink,
     FileClient,
-    Link,
+    MachineLink,
     MachineLost,
     ToldService,
     check_place,
@@ -60,7 +60,7 @@ from .machines import (
     replies,
     word,
 )  # fmt: skip
-from .metadata import DROPPED, NOTED, NOTES, Appended, Chunk, Commit, LogEntry, MetadataServer
+from .metadata import DROPPED, NOTED, NOTES, Appended, Commit, LogEntry, OrionMetadata, PageChunk
 
 
 class Orion(Scheme, name="orion"):
@@ -115,7 +115,7 @@ class Orion(Scheme, name="orion"):
         return replies(self.primitive)
 
     @property
-    def serving(self) -> MetadataServer | None:
+    def serving(self) -> OrionMetadata | None:
         """The mds, or its mirror once that is lost."""
         return next((mds for mds in self.roles["mds"] if mds not in self.lost("mds")), None)
 
@@ -159,7 +159,7 @@ class Orion(Scheme, name="orion"):
             """A page that nobody has used."""
             if not session.chunk:
                 pages = int(self.scheme.option("chunk"))
-                first = number_in((yield from session.metadata.call(Chunk, pages=pages)))
+                first = number_in((yield from session.metadata.call(PageChunk, pages=pages)))
                 session.chunk = list(range(first, min(first + pages, self.scheme.pages)))
                 if not session.chunk:
                     raise OperationFailed("no page is left")
@@ -227,7 +227,7 @@ class Orion(Scheme, name="orion"):
         def start(self) -> None:
             thread = self.node.thread(0, self.node.name)
             self.poster = Poster(thread, self.node, WORD, slots=8)
-            self.ways: dict[MetadataServer, QueuePair] = {}
+            self.ways: dict[OrionMetadata, QueuePair] = {}
             if self.service.needs_thread:
                 self.node.process(self.node.name).start(self.service.serve(thread))
             self.listener.listen()
@@ -250,7 +250,7 @@ class Orion(Scheme, name="orion"):
             yield from thread.store(self.notes + page * WORD, NOTED)
             yield from thread.flush(self.notes + page * WORD, WORD)
 
-        def acknowledge(self, mds: MetadataServer, page: int) -> Code:
+        def acknowledge(self, mds: OrionMetadata, page: int) -> Code:
             """A small WRITE to the mds; to one that has begun again on a new queue pair."""
             way = self.ways.get(mds)
             if way is None or (way.error and mds.listener.listening):
@@ -277,7 +277,7 @@ class Orion(Scheme, name="orion"):
                         yield from self.note(thread, page)
                         notes = notes[:at] + NOTED + notes[at + WORD :]
 
-    Mds = MetadataServer
+    Mds = OrionMetadata
 
     @override
     def recovery(self) -> Iterator[Role]:
@@ -313,11 +313,11 @@ class StoreLink(DataLink):
     machine: Orion.Ds
 
 
-class MetadataLink(Link):
+class MetadataLink(MachineLink):
     """A client process's way to the machine that serves metadata: the mds, or its mirror once that is lost."""
 
     role = "mds"
-    machine: MetadataServer
+    machine: OrionMetadata
 
     def tail(self, number: int) -> Code:
         """READ a file's tail."""

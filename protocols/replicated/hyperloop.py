@@ -34,7 +34,7 @@ from ..naming import Option
 from ..parts.onesided import Poster, VerbsError
 from ..parts.rpc import Connection, Listener
 from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
-from .offload import WORD, AdapterChain, ChainBroken, Hop
+from .offload import WORD, AdapterChain, ChainBroken, ChainHop
 
 Code = Generator[Any, Any, Any]
 PATIENCE = "10 ms"
@@ -121,7 +121,7 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
         self.listener = Listener(self.node, {})
         self.read_key = self.listener.register(self.base, self.length).key
         self.used_up = self.node.create_cq()
-        self.hops: dict[int, Hop] = {}
+        self.hops: dict[int, ChainHop] = {}
         """By the number of the queue pair that leads on."""
         self.thread = self.node.thread(0, self.node.name)
         self.flush_requests = sum(step.do == "send" for step in self.service.plan.requester)

@@ -61,10 +61,10 @@ class Posting(NamedTuple):
     work: SendWR | RecvWR
 
 
-class Hop:
+class ChainHop:
     """One replica's part of a chain: what is posted there in advance for each operation."""
 
-    def __init__(self, replica: ChainReplica, behind: Hop | None, head: HeadEnd, local: bool, chain: int) -> None:
+    def __init__(self, replica: ChainReplica, behind: ChainHop | None, head: HeadEnd, local: bool, chain: int) -> None:
         """``behind`` is the next replica's hop; the last one answers the ``head``. ``local``: operations on a
         replica's own memory, which come before the message is passed on.
         """
@@ -206,9 +206,9 @@ class AdapterChain:
         self.operation = 0
         ahead = replicas[0].scheme.posted_ahead
         self.head = HeadEnd(thread, node, ahead, WORD * len(replicas))
-        self.hops: list[Hop] = []
+        self.hops: list[ChainHop] = []
         for replica in reversed(replicas):
-            self.hops.insert(0, Hop(replica, self.hops[0] if self.hops else None, self.head, local, len(replicas)))
+            self.hops.insert(0, ChainHop(replica, self.hops[0] if self.hops else None, self.head, local, len(replicas)))
         first = self.hops[0]
         self.link: PrimitiveRequester = first.replica.service.connect(thread, node, arrived=first.arrived)
         for hop, ahead_of in zip(self.hops, [self.link, *(one.requester for one in self.hops)], strict=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.filesystems.octopus import Inode
+from rpsim.protocols.filesystems.octopus import FileInode
 from rpsim.sim.errors import InputError
 
 from ...small import PLATFORMS
@@ -103,10 +103,10 @@ def test_recovery_replays_the_log():
     offset = server.inode(0) - server.pm.base
 
     def time():
-        return Inode.unpack(server.pm.space.read(clock.now_ps, offset, Inode.size)).time
+        return FileInode.unpack(server.pm.space.read(clock.now_ps, offset, FileInode.size)).time
 
     assert time() == 3
-    server.pm.space.poke(offset, bytes(Inode.size))
+    server.pm.space.poke(offset, bytes(FileInode.size))
     done = clock.start(server.recover(server.node.thread(0, "recovery")))
     clock.run_until(done)
     assert time() == 3 and server.next_id == 4
