@@ -200,6 +200,9 @@ class Nic(Adapter):
                 end.off_ps = end.receive.off_ps = now_ps
                 end.receive.acks_ps = min(end.receive.acks_ps, now_ps)
                 qp.broken()
+                for waiting in end.receive.responses.waiting:  # a request in execution, which may never come to its end
+                    if waiting.send is None:
+                        waiting.message.end.nic.unanswered(waiting.message)
                 self.keep_context(qp.max_send_wr, -1)
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()

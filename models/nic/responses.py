@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ...sim.clock import Clock
 
@@ -16,7 +17,7 @@ Send = Callable[[int], None]
 class Expected:
     """The response to ``message``; ``send`` is None until it is known when the response is ready."""
 
-    message: object
+    message: Any
     ready_ps: int = 0
     send: Send | None = None
 

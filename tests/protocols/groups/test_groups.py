@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from rpsim.protocols.registry import scheme, schemes
+from rpsim.scenarios.run.inject import instants, run_with_fault
 from rpsim.sim.errors import InputError
+from rpsim.validation.testing.checks import scenario_of
 
 from ..several import ALL, LOST, ran, violated
 from . import twins
@@ -100,6 +102,19 @@ def test_what_standing_machines_keep_is_no_persistence(name):
 @pytest.mark.parametrize("name", ["fan-out of 2", "chain of 2"])
 def test_power_may_fail_again_in_recovery(name):
     assert violated(f"{name} over write-imm-cpu-flush", "all power in recovery", operations=1) == set()
+
+
+def test_a_requester_gives_up_on_what_a_lost_adapter_was_executing():
+    """At 1.55 us the first replica's adapter is at work on the flush, and loses its power."""
+    made = scenario_of(
+        scheme("fan-out over ibta-flush-persistent"), "optane-adr", clients=1, fault="replica[0] lost",
+        workload={"operations": 2, "keys": 1},
+    )  # fmt: skip
+    (variant,) = made.variants()
+    whole, _ = instants(made, variant)
+    last_ps = whole.history.operations[0].return_ps
+    for at_ps in range(last_ps // 2, last_ps, last_ps // 20):
+        assert run_with_fault(made, variant, at_ps).finished
 
 
 # twins ----------------------------------------------------------------------------------------------------------------

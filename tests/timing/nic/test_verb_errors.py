@@ -70,6 +70,13 @@ def test_what_a_region_allows(rig, opcode, missing, why):
     assert rig.client.peer.error is (why != "nothing")
 
 
+@pytest.mark.parametrize("opcode", [Opcode.IBV_WR_RDMA_READ, Opcode.IBV_WR_RDMA_WRITE])
+def test_the_key_of_a_request_for_no_bytes_is_not_looked_at(rig, opcode):
+    """IBTA C9-88."""
+    made = post(rig.client, opcode, b"", rkey=0, inline=False, length=0)
+    assert rig.client.wait(made).status is Status.IBV_WC_SUCCESS
+
+
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(("allowed", "asked"), [(GLOBAL, PERSISTENT), (PERSISTENT, GLOBAL), (GLOBAL, 3), (3, 3)])
 def test_a_flush_needs_the_flag_of_each_guarantee_that_it_asks_for(rig, level, allowed, asked):
