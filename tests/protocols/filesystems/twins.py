@@ -9,7 +9,7 @@ from rpsim.models.cpu import Thread
 from rpsim.protocols.filesystems.machines import ToldService
 from rpsim.protocols.filesystems.nvfs import AddBlock, Complete, Nvfs, NvfsSession, packed
 from rpsim.protocols.filesystems.octopus import Octopus, OctopusSession, ServerLink
-from rpsim.protocols.filesystems.orion import Orion, OrionSession
+from rpsim.protocols.filesystems.orion.orion import Orion, OrionSession
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.history import Operation
 from rpsim.scenarios.run.experiment import run_variant

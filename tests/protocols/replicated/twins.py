@@ -7,12 +7,12 @@ from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.models.verbs import SendWR
-from rpsim.protocols.replicated.hyperloop import HyperLoop
-from rpsim.protocols.replicated.mojim import Mojim
-from rpsim.protocols.replicated.mojim_machine import Ranges
-from rpsim.protocols.replicated.offload import NOTHING, AdapterChain
-from rpsim.protocols.replicated.segments import Backup
-from rpsim.protocols.replicated.tailwind import BackupLink, Tailwind
+from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
+from rpsim.protocols.replicated.hyperloop.offload import NOTHING, AdapterChain
+from rpsim.protocols.replicated.mojim.machine import Ranges
+from rpsim.protocols.replicated.mojim.mojim import Mojim
+from rpsim.protocols.replicated.tailwind.segments import Backup
+from rpsim.protocols.replicated.tailwind.tailwind import BackupLink, Tailwind
 
 Code = Generator[Any, Any, Any]
 

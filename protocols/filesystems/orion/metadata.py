@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.persist.service import Service
-from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
-from ..layout import U32, U64, Layout
-from ..parts.rpc import Listener
-from ..scheme import Role
-from .machines import PAGE_BYTES, SLOTS, WORD, Code, DataLink, number_in, slot_bytes, word
+from ....models.cpu import Thread
+from ....models.persist.service import Service
+from ....models.system import Node
+from ....sim.bytespace import LINE_BYTES
+from ...layout import U32, U64, Layout
+from ...parts.rpc import Listener
+from ...scheme import Role
+from ..machines import PAGE_BYTES, SLOTS, WORD, Code, DataLink, number_in, slot_bytes, word
 
 if TYPE_CHECKING:
     from .orion import Orion

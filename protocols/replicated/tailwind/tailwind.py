@@ -23,16 +23,16 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
-from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
-from ..guarantees import Claims, Condition
-from ..layout import U32, Layout, Rest
-from ..naming import Option
-from ..parts.onesided import VerbsError
-from ..parts.rpc import Connection, Listener
-from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from ....models.cpu import Thread
+from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
+from ....models.system import Node
+from ....sim.bytespace import LINE_BYTES
+from ...guarantees import Claims, Condition
+from ...layout import U32, Layout, Rest
+from ...naming import Option
+from ...parts.onesided import VerbsError
+from ...parts.rpc import Connection, Listener
+from ...scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
 from .segments import (
     CLOSED,
     NONE,

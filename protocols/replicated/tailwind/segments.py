@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.persist.service import Service
-from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
-from ..layout import U32, U64, Layout, Rest
-from ..parts.rpc import Listener
-from ..scheme import Role, Sizes
+from ....models.cpu import Thread
+from ....models.persist.service import Service
+from ....models.system import Node
+from ....sim.bytespace import LINE_BYTES
+from ...layout import U32, U64, Layout, Rest
+from ...parts.rpc import Listener
+from ...scheme import Role, Sizes
 
 if TYPE_CHECKING:
     from .tailwind import Tailwind

@@ -16,10 +16,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...models.cpu import Thread
-from ...models.persist.requester import PrimitiveRequester
-from ...models.system import Node
-from ...models.verbs import (
+from ....models.cpu import Thread
+from ....models.persist.requester import PrimitiveRequester
+from ....models.system import Node
+from ....models.verbs import (
     WQE_BYTES,
     CompletionQueue,
     CrossChannelQueue,
@@ -33,8 +33,8 @@ from ...models.verbs import (
     enable,
     wait,
 )
-from ...models.verbs.cross_channel import encode
-from ...sim.bytespace import LINE_BYTES
+from ....models.verbs.cross_channel import encode
+from ....sim.bytespace import LINE_BYTES
 
 if TYPE_CHECKING:
     from .hyperloop import ChainReplica

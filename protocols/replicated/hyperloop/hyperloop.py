@@ -21,19 +21,19 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.persist.service import Service
-from ...models.primitives.plan import plan
-from ...models.system import Node, System
-from ...models.verbs import QueuePair, Status
-from ...sim.bytespace import LINE_BYTES
-from ...sim.errors import InputError, Mistake
-from ..guarantees import Claims, Condition
-from ..layout import U32, U64, Block, Layout, Rest
-from ..naming import Option
-from ..parts.onesided import Poster, VerbsError
-from ..parts.rpc import Connection, Listener
-from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
+from ....models.cpu import Thread
+from ....models.persist.service import Service
+from ....models.primitives.plan import plan
+from ....models.system import Node, System
+from ....models.verbs import QueuePair, Status
+from ....sim.bytespace import LINE_BYTES
+from ....sim.errors import InputError, Mistake
+from ...guarantees import Claims, Condition
+from ...layout import U32, U64, Block, Layout, Rest
+from ...naming import Option
+from ...parts.onesided import Poster, VerbsError
+from ...parts.rpc import Connection, Listener
+from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
 from .offload import WORD, AdapterChain, ChainBroken, ChainHop
 
 Code = Generator[Any, Any, Any]

@@ -22,15 +22,15 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
-from ..guarantees import Claims, Condition
-from ..naming import Option
-from ..parts.onesided import VerbsError
-from ..parts.rpc import Connection, Listener
-from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
-from .mojim_machine import Load, MojimMachine, Msync, Ranges, Stance
+from ....models.cpu import Thread
+from ....models.system import Node
+from ....sim.bytespace import LINE_BYTES
+from ...guarantees import Claims, Condition
+from ...naming import Option
+from ...parts.onesided import VerbsError
+from ...parts.rpc import Connection, Listener
+from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
+from .machine import Load, MojimMachine, Msync, Ranges, Stance
 
 Code = Generator[Any, Any, Any]
 PATIENCE = "10 ms"

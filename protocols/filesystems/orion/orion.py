@@ -32,20 +32,20 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
-from ...models.persist.requester import Ticket
-from ...models.persist.service import ServiceEnd
-from ...models.primitives.messages import WINDOW_BITS
-from ...models.primitives.order import Range
-from ...models.system import Node, System
-from ...models.verbs import QueuePair
-from ...sim.bytespace import LINE_BYTES
-from ..guarantees import Claims, Condition
-from ..naming import Option
-from ..parts.onesided import Poster
-from ..parts.rpc import Listener
-from ..scheme import OperationFailed, Request, Role, Scheme, Sizes
-from .machines import (
+from ....models.cpu import Thread
+from ....models.persist.requester import Ticket
+from ....models.persist.service import ServiceEnd
+from ....models.primitives.messages import WINDOW_BITS
+from ....models.primitives.order import Range
+from ....models.system import Node, System
+from ....models.verbs import QueuePair
+from ....sim.bytespace import LINE_BYTES
+from ...guarantees import Claims, Condition
+from ...naming import Option
+from ...parts.onesided import Poster
+from ...parts.rpc import Listener
+from ...scheme import OperationFailed, Request, Role, Scheme, Sizes
+from ..machines import (
     PAGE_BYTES,
     WORD,
     Code,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Signal, Thread
-from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
-from ...models.persist.service import Service
-from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
-from ..layout import U32, Layout, Rest
-from ..parts.onesided import VerbsError
-from ..parts.rpc import Connection, Listener
-from ..scheme import Role
+from ....models.cpu import Signal, Thread
+from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
+from ....models.persist.service import Service
+from ....models.system import Node
+from ....sim.bytespace import LINE_BYTES
+from ...layout import U32, Layout, Rest
+from ...parts.onesided import VerbsError
+from ...parts.rpc import Connection, Listener
+from ...scheme import Role
 
 if TYPE_CHECKING:
     from .mojim import Mojim
