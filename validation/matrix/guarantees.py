@@ -17,6 +17,8 @@ QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
 ROUNDS = ("workload.mix=a", "workload.operations=120")
 """Settings by which the slots of a log come round: a slot that was used before holds an older call."""
+AGAIN = ("workload.operations=2", "crash.schedules=1")
+"""Settings of several machines where a recovery fails as well: each instant of each recovery is a run."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
 OPAQUE = "opaque-recovery"
@@ -52,9 +54,12 @@ def _every(kind: type[Scheme]) -> Iterator[str]:
 
 
 def machines(kind: type[Scheme]) -> int:
-    """How many machines there are beside clients, unless a scenario says otherwise."""
-    servers = (role for role in kind.role_types.values() if not role.invokes)
-    return sum(int(kind.option(by)) if (by := role.counted_by or role.at_least_by) else 1 for role in servers)
+    """How many machines there are beside clients, unless a scenario says otherwise; of a role of which it may say how
+    many there are, two.
+    """
+    servers = [role for role in kind.role_types.values() if not role.invokes]
+    named = sum(int(kind.option(by)) if (by := role.counted_by or role.at_least_by) else 1 for role in servers)
+    return named + any(role.many and not role.at_least_by for role in servers)
 
 
 def scenario_of(fault: str, kind: type[Scheme]) -> str:
@@ -88,6 +93,8 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
     scenario = load_scenario(file_of(name))
     most = kind.limits.value_bytes
     rounds = ROUNDS if "slots" in kind.options and name == "server-power" else ()
+    if name == SEVERAL and fault.endswith(IN_RECOVERY):
+        rounds = AGAIN
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
 
