@@ -1,0 +1,1 @@
+"""Hotpot: distributed shared persistent memory whose transactions commit in three phases, and its published code."""
