@@ -172,9 +172,12 @@ class LossyListener:
         """The server's thread: one request after the other."""
         while True:
             completion = yield from thread.poll(self._received)
+            end = self._ends.get(completion.qp.number)
+            if end is None:  # a further receive request of a connection that has broken
+                continue
             thread.span = completion.span
             try:
-                yield from self._answer(thread, self._ends[completion.qp.number], completion)
+                yield from self._answer(thread, end, completion)
             except VerbsError:  # the client is gone, and with it the connection
                 self._ends.pop(completion.qp.number, None)
             thread.span = None
