@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from ...protocols.groups.shapes import ReplicaGroup
@@ -84,6 +84,11 @@ def group_jobs(
         if word not in GROUPS:
             expected = f"a group: {', '.join(GROUPS)}, perhaps with its replicas, as in chain of 2"
             mistakes.append(Mistake(f"'{group}'", expected, field="rpsim matrix groups", nearest=nearest(word, GROUPS)))
+            continue
+        try:
+            scheme(f"{group} over no-flush")
+        except InputError as error:
+            mistakes += [replace(one, found=one.found.replace(" over no-flush", "")) for one in error.mistakes]
             continue
         for primitive in primitives:
             try:

@@ -85,7 +85,7 @@ def _verdicts(fault: str, rows: Sequence[GroupRow], groups: Sequence[str], label
 
 
 def _costs(rows: Sequence[GroupRow], groups: Sequence[str], labels: Sequence[str]) -> list[str]:
-    out = ["what an update of 64 B costs: p50 in us, bytes on the wire, ns of all replicas' CPUs"]
+    out = ["what an update of 64 B costs: p50 in us, bytes on the wire, CPU of all", "replicas in ns"]
     for label in labels:
         body = []
         here = [row for row in rows if row.job.configuration.label == label and row.job.fault == rows[0].job.fault]
