@@ -37,8 +37,8 @@ CALLS = {
 """Quick calls. Of other commands the answers are held against the schema where these are tested."""
 ELSEWHERE = {
     "bench components", "bench operations", "bench oracle", "bench speed", "bench sweep", "calibrate", "calibrate hops",
-    "crash", "design", "lab check", "matrix groups", "matrix methods", "matrix primitives", "matrix schemes", "measure", "mutate",
-    "reproduce", "reproduce hardware", "sweep", "sweep merge",
+    "crash", "design", "lab check", "matrix groups", "matrix methods", "matrix primitives", "matrix schemes", "measure",
+    "mutate", "reproduce", "reproduce hardware", "sweep", "sweep merge",
 }  # fmt: skip
 
 
