@@ -73,6 +73,13 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
         self.turn = 0
 
     @override
+    def admit(self, thread: Thread, node: Node, connection: int | None = None) -> CallSession:
+        """Who comes when all connections have been given takes the last: its client waits in vain, and has left it."""
+        if connection is None and self.admitted == len(self.connections):
+            connection = self.admitted - 1
+        return super().admit(thread, node, connection)
+
+    @override
     def alone(self, thread: Thread, number: int, code: Code) -> Code:
         """A request takes the locks that it needs."""
         return code

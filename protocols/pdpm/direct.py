@@ -10,7 +10,8 @@ data node n modulo their number, further copies on the nodes behind; the lock th
 whose node is not lost. The checksum stands before the value, in the line of the lock. Recovery comes after the power
 failure of a data node, or of all machines: one client, on which the others agree, looks at each entry, writes an
 uncommitted copy that is whole over a committed one that is not, or whose lock is set, and unlocks; until then no other
-client connects to the node. A client's lock is never released for it: 0 and 1 name no owner.
+client connects to the node. An entry of which nothing is whole says so from then on, and a get of it fails, where it
+would read again for ever. A client's lock is never released for it: 0 and 1 name no owner.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
 from ..parts.onesided import VerbsError
-from ..scheme import OutcomeUnknown, Request, Role, Sizes
+from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Sizes
 from .data import DURABLE, REPLICAS, WORD, Code, DataNode, DataPlace, DataRegion, Links, OverData
 
 
@@ -38,7 +39,9 @@ class EntrySpace(Layout):
     lock = U64()
     """0: free; 1: some client writes the entry."""
     crc = U32()
-    unused = Block(52)
+    lost = U32()
+    """1: recovery has found nothing whole, and the value is none."""
+    unused = Block(48)
     value = Rest()
 
 
@@ -46,9 +49,9 @@ HEAD = EntrySpace.size
 LOCKED, FREE = 1, 0
 
 
-def packed(value: bytes) -> bytes:
+def packed(value: bytes, lost: int = 0) -> bytes:
     """A space from behind its lock on, as a put writes it."""
-    return EntrySpace.pack(lock=FREE, crc=zlib.crc32(value), unused=bytes(52), value=value)[WORD:]
+    return EntrySpace.pack(lock=FREE, crc=zlib.crc32(value), lost=lost, unused=bytes(48), value=value)[WORD:]
 
 
 def crc_of(head: bytes) -> int:
@@ -147,11 +150,13 @@ class Direct(OverData, name="pdpm-direct"):
             place = self.standing(links, number)[0]
             if self.scheme.option("reads") == "lock":
                 yield from self.take(links, place)
-                data = yield from links.read_now(place, HEAD + self.sizes.value_bytes)
+                found = EntrySpace.unpack((yield from links.read_now(place, HEAD + self.sizes.value_bytes)))
                 yield from links.write_all([(place, bytes(WORD))])
-                return EntrySpace.unpack(data).value
-            while (found := (yield from self.read_space(links, place))) is None:
-                links.thread.count("retries")
+            else:
+                while (found := (yield from self.read_space(links, place))) is None:
+                    links.thread.count("retries")
+            if found.lost:
+                raise OperationFailed("nothing of the entry was whole after a power failure")
             return found.value
 
         def put(self, links: Links, number: int, value: bytes) -> Code:
@@ -202,14 +207,15 @@ class Direct(OverData, name="pdpm-direct"):
             for place in copies:
                 committed.append((yield from self.read_space(links, place)))
             whole = [space for space in committed if space is not None]
-            if len(whole) == len(copies) and whole[0].lock == FREE and len({space.value for space in whole}) == 1:
+            said = {(space.value, space.lost) for space in whole}
+            if len(whole) == len(copies) and whole[0].lock == FREE and len(said) == 1:
                 return
             redo = None
             for place in copies:
                 redo = redo or (yield from self.read_space(links, place.at(behind)))
             found = redo if redo is not None else whole[0] if whole else None
-            if found is not None:
-                yield from links.write_all([(place.at(WORD), packed(found.value)) for place in copies])
+            data = packed(bytes(self.sizes.value_bytes), 1) if found is None else packed(found.value, found.lost)
+            yield from links.write_all([(place.at(WORD), data) for place in copies])
             yield from links.write_all([(place, bytes(WORD)) for place in copies])
 
         @override

@@ -232,8 +232,11 @@ def _may_fail(part: Failing, again: bool, context: Context) -> None:
     strictest = next(iter(schemes or context.chosen.values()), None)
     own = strictest.roles[role] if strictest is not None else RoleFacts(invokes=role == CLIENT)
     kinds = kinds_of(role, strictest) if strictest is not None else usual_kinds(invokes=own.invokes, passive=False)
-    further = (AGAIN,) if POWER in kinds and not own.invokes else ()
-    name_of(f"something of a {role} that may fail", f"{kind} {IN_RECOVERY}" if again else kind, (*kinds, *further))
+    asked = f"{kind} {IN_RECOVERY}" if again else kind
+    by_others = own.passive and POWER in kinds and asked == AGAIN  # who recovers for it may fail: taken, not offered
+    if not by_others:
+        further = (AGAIN,) if POWER in kinds and own.recovers else ()
+        name_of(f"something of a {role} that may fail", asked, (*kinds, *further))
     machines, processes = context.counts.get(role, (1, 1))
     if own.invokes and kind == PROCESS:
         if index >= machines * processes:

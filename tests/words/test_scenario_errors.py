@@ -418,8 +418,8 @@ def of_others(*changes):
     ("schemes", "fault", "told"),
     [
         ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, mirror, client"),
-        ("mirrored", "mirror[0] process", "'process', expected something of a mirror that may fail: power, power in recovery"),
-        ("mirrored", "mirror[0] lost", "'lost', expected something of a mirror that may fail: power, power in recovery"),
+        ("mirrored", "mirror[0] process", "'process', expected something of a mirror that may fail: power"),
+        ("mirrored", "mirror[0] lost", "'lost', expected something of a mirror that may fail: power"),
         ("mirrored, saw", "primary[0] power", "'primary[0] power', expected a fault of a role of saw: server, client"),
         ("two", "data[9] power", "'data[9] power', expected an index below 1: so many data machines there are, counted from 0"),
         ("two", "data[0,0] power", "'data[0]' twice, expected each machine once"),

@@ -5,6 +5,7 @@
 import pytest
 
 from rpsim.app.main import main
+from rpsim.scenarios.schema.load import load_scenario
 
 SCENARIO = """\
 scenario: mirrored
@@ -21,7 +22,7 @@ workload: {kind: ycsb, mix: update-only, keys: 1, value: 8 B, operations: 2}
         ("crash.fault=data[9] power", "found 'data', expected a fault of a role of these schemes: client, primary, mirror"),
         ("crash.fault=primary[9] power", "found 'primary[9] power', expected an index below 1: so many primary machines there are, counted from 0"),
         ("crash.fault=primray power", "found 'primray', expected a fault of a role of these schemes: client, primary, mirror; did you mean 'primary'?"),
-        ("crash.fault=mirror[0] process", "found 'process', expected something of a mirror that may fail: power, lost, power in recovery"),
+        ("crash.fault=mirror[0] process", "found 'process', expected something of a mirror that may fail: power, lost"),
         ("crash.fault=primary[0] lost", "found 'lost', expected something of a primary that may fail: power, process, power in recovery"),
         ("crash.fault=all lost", "found 'lost', expected something of all machines that may fail: power"),
         ("crash.fault=mirror[0] lost then mirror[0] power", "found 'mirror[0] power', expected behind 'then' a machine that is still there: mirror[0] is lost"),
@@ -37,6 +38,18 @@ def test_one_line_and_exit_2(changed, told, tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "" and len(printed.err.splitlines()) == 1
     assert told in printed.err
+
+
+def test_power_in_recovery_is_not_offered_for_a_machine_that_recovers_nothing_and_taken_where_others_recover_for_it(
+    tmp_path, capsys
+):
+    path = tmp_path / "mirrored.yaml"
+    path.write_text(SCENARIO)
+    for role, offered in (("primary", "power, process, power in recovery"), ("mirror", "power, lost")):
+        assert main(["crash", str(path), "--set", f"crash.fault={role}[0] powr in recovery"]) == 2
+        assert f"expected something of a {role} that may fail: {offered}" in capsys.readouterr().err
+    scenario = load_scenario(str(path), ["crash.fault=mirror[0] power in recovery"])
+    assert str(scenario.crash.fault) == "mirror[0] power in recovery"
 
 
 def test_a_list_of_faults_may_have_pluses_and_commas_in_brackets(capsys):

@@ -21,7 +21,7 @@ from typing_extensions import override
 from ....models.cpu import Signal, Thread
 from ....models.system import Node
 from ...parts.locks import Locks
-from ...parts.rpc import Connection, Listener, VerbsError
+from ...parts.rpc import Listener, VerbsError
 from ...scheme import Role
 from ..data import Code, Links
 from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
@@ -50,6 +50,7 @@ from .messages import (
 from .repair import ChainReader
 from .shared import CloverParts
 from .space import BufferSpace, Chains
+from .watched import WatchedConnection
 
 ROW_BYTES = HeadRow.size
 EPOCH_NOTICE = 1
@@ -78,6 +79,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             Copy: self.on_copy,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
+        self.rows_key = self.listener.register(self.rows, ROW_BYTES * len(self.sizes.objects)).key
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.serves = self.scheme.serving() is self
         self.space: BufferSpace = self.scheme.full_space()
@@ -85,7 +87,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
-        self.backups: dict[str, list[Connection]] = {}
+        self.backups: dict[str, list[WatchedConnection]] = {}
         """By thread: the connections to the backups."""
 
     @override
@@ -102,7 +104,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     def connect_backups(self, thread: Thread) -> None:
         """Have a connection to each server that stands behind this one."""
         behind = [one for one in self.scheme.standing("metadata") if one.number > self.number]
-        self.backups[thread.name] = [one.listener.accept(thread, self.node, 64) for one in behind]
+        self.backups[thread.name] = [one.accept(thread, self.node) for one in behind]
+
+    def accept(self, thread: Thread, node: Node) -> WatchedConnection:
+        """A connection for a thread of another machine."""
+        return WatchedConnection(self.listener.accept(thread, node, WORD), self.rows, self.rows_key)
 
     # requests: each returns the reply --------------------------------------------------------------------------------
     def on_open(self, thread: Thread, request: OpenKey) -> Code:

@@ -11,6 +11,7 @@ from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.schema.schema import Scenario
 from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.strikes import Walk
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 JUDGED = {COMMITTED, LOST, DURABLE}
@@ -63,3 +64,11 @@ def violated(scheme: str, fault: str, work: Any = "update-only", *, schedules: i
     undecided = {condition for condition, verdict in report.verdicts.items() if verdict == "undecided"}
     assert report.exhaustive and not undecided, (report.over, undecided)
     return {condition for condition, verdict in report.verdicts.items() if verdict == "violated"}
+
+
+def waiting(scheme: str, fault: str, work: Any = "update-only", **more: Any) -> int:
+    """In how many of the runs with a fault somebody waits for ever."""
+    made = small(scheme, work, crash={"fault": fault}, **more)
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    return sum(not state.aftermath.finished for state in walk.states(walk.instants))

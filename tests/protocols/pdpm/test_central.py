@@ -80,6 +80,10 @@ def test_the_coordinators_power_alone_loses_nothing_on_adr():
     assert violated("pdpm-central", "coordinator[0] power", "a", operations=6, domain="adr") == set()
 
 
+def test_without_the_coordinator_nothing_can_be_read_and_whoever_tries_may_come_again():
+    assert violated("pdpm-central", "coordinator[0] lost", operations=4) == {LOST, DURABLE}
+
+
 @pytest.mark.parametrize("twin", [SwitchUnflushed, FreedAtOnce])
 def test_a_twin_of_the_coordinator_is_caught(twin):
     work = [put(0, "k0"), put(0, "k0"), put(1, "k0"), get(1, "k0")]

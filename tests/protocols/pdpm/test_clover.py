@@ -7,6 +7,9 @@ import json
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.pdpm.clover.header import pack_version
+from rpsim.protocols.pdpm.clover.messages import Delete
+from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.sim.errors import InputError
 from rpsim.validation.histories.check import check_history
@@ -14,7 +17,7 @@ from rpsim.validation.histories.read import parse_history
 
 from ...small import get, put
 from . import twins
-from .nodes import COMMITTED, JUDGED, LOST, ran, small, violated
+from .nodes import COMMITTED, JUDGED, LOST, ran, small, violated, waiting
 
 CYCLED = "spare=0,batch=1"
 """Few free buffers, each of which is used again soon."""
@@ -120,6 +123,19 @@ def test_a_buffer_has_one_owner_after_a_fail_over_too(name, work):
         assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
 
 
+def test_a_server_that_has_begun_again_sees_what_has_been_linked_since_without_its_knowing():
+    """Client 0 has buffers in its hands, says nothing, and links two of them while the next server waits."""
+    work = [
+        put(0, "k0"), {"process": 1, "f": "delete", "object": "k1", "at": "105 us"}, put(0, "k0", 130_000),
+        put(0, "k0", 150_000), *(put(1, "k2", 600_000) for _ in range(20)),
+    ]  # fmt: skip
+    made = small("clover[batch=4,epoch=200 us]", work, keys=3, metadata=2, crash={"fault": "metadata[0] process"})
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 100_000_000)
+    assert after.finished and not given_twice(after.result.scheme.histories["buffers"])
+    assert [o.result for o in after.history.operations if (o.f, o.object) == ("get", "k0")] == [4]
+
+
 @pytest.mark.parametrize(
     "scheme, more, complaint",
     [
@@ -199,6 +215,32 @@ QUICK = "batch=2,epoch=1 ms"
 def test_a_backup_takes_over(fault):
     work = {"mix": "update-only", "deletes": 0.2}
     assert violated(f"clover[{QUICK}]", fault, work, **BACKED) == set()
+
+
+@pytest.mark.parametrize("fault", ["metadata[0] lost", "metadata[0] power", "metadata[1] lost"])
+@pytest.mark.parametrize("name", ["clover", twins.Unwatched.name])
+def test_who_waits_for_a_reply_finds_out_that_the_server_is_gone(name, fault):
+    work = {"mix": "update-only", "deletes": 0.2}
+    for_ever = waiting(f"{name}[{QUICK}]", fault, work, metadata=2, operations=8)
+    assert (for_ever > 0) == (name == twins.Unwatched.name)
+
+
+def test_a_delete_that_comes_late_ends_no_other_chain_and_leaves_its_row():
+    work = [put(0, "k0"), {"process": 0, "f": "delete", "object": "k0", "at": "0 ns"}, put(0, "k0")]
+    result = ran("clover", work, machines=1)
+    server, clock = result.scheme.roles["metadata"][0], result.system.clock
+    thread = server.node.thread(0, "late")
+
+    def row():
+        loading = clock.start(thread.load(server.row(0), ROW_BYTES))
+        clock.run_until(loading)
+        return loading.value
+
+    before, chain = row(), server.chains.of(0)
+    assert chain.generation == 1
+    late = Delete.pack(key=0, generation=0, version=pack_version(result.scheme.pool.first_version(0), 1))
+    clock.run_until(clock.start(server.on_delete(thread, Delete.unpack(late))))
+    assert server.chains.of(0) is chain and row() == before
 
 
 def test_a_server_alone_finds_the_chains_again():

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from rpsim.models.cpu import Thread
+from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
@@ -136,3 +137,13 @@ class NeverForgets(Clover, name="clover-twin-never-forgets"):
         def begin(self) -> None:
             super().begin()
             self.library.in_contact = lambda: True  # type: ignore[method-assign]
+
+
+class Unwatched(Clover, name="clover-twin-unwatched"):
+    """Who has sent a request waits for its reply, whatever has become of the server."""
+
+    title = "nobody looks after a metadata server that does not reply"
+
+    class Metadata(MetadataServer):
+        def accept(self, thread: Thread, node: Node) -> Any:
+            return self.listener.accept(thread, node, 64)
