@@ -48,7 +48,7 @@ RECORDS = 16
 """Records of the redo log, used in turn: an assumption, the code's log has no end."""
 
 
-class Ask(Layout):
+class ExtentRequest(Layout):
     """A request, which lies in the client's place in the server's memory."""
 
     what = U32()
@@ -75,7 +75,7 @@ class FileInode(Layout):
     """Of its last update: here the number of that update at its server, which no two have in common."""
 
 
-class RedoRecord(Layout):
+class MetadataRecord(Layout):
     """A record of the redo log: what an inode becomes, and on a line of its own the commit."""
 
     id = U64()
@@ -86,7 +86,7 @@ class RedoRecord(Layout):
     """The same id, once all before it is durable."""
 
 
-COMMIT = RedoRecord.offset_of("commit")
+COMMIT = MetadataRecord.offset_of("commit")
 RECORD_BYTES = 2 * LINE_BYTES
 
 
@@ -236,7 +236,7 @@ class Octopus(Scheme, name="octopus"):
         # requests -----------------------------------------------------------------------------------------------------
         def on_request(self, thread: Thread, client: int) -> Code:
             """An immediate says whose request has come."""
-            ask = Ask.unpack((yield from thread.load(self.messages[client], Ask.size)))
+            ask = ExtentRequest.unpack((yield from thread.load(self.messages[client], ExtentRequest.size)))
             if ask.what in (WRITE, READ):
                 return (yield from self.lock(thread, client, ask))
             owner, _ = self.locks.get(ask.number, (client, None))
@@ -246,7 +246,7 @@ class Octopus(Scheme, name="octopus"):
                 self.locks.pop(ask.number, None)
             return DONE
 
-        def lock(self, thread: Thread, client: int, ask: Ask) -> Code:
+        def lock(self, thread: Thread, client: int, ask: ExtentRequest) -> Code:
             """Lock the file; returns its extents, or TAKEN."""
             _, until = self.locks.get(ask.number, (client, None))
             if until is not None and not until.passed:
@@ -264,12 +264,12 @@ class Octopus(Scheme, name="octopus"):
             """Change a file's metadata: record, commit, in place; each is flushed before the next."""
             id, self.next_id = self.next_id, self.next_id + 1
             record = self.log + id % RECORDS * RECORD_BYTES
-            data = RedoRecord.pack(id=id, number=number, length=length, unused=bytes(48), commit=id)
+            data = MetadataRecord.pack(id=id, number=number, length=length, unused=bytes(48), commit=id)
             yield from self.store(thread, record, data[:COMMIT])
             yield from self.store(thread, record + COMMIT, data[COMMIT:])
-            yield from self.apply(thread, RedoRecord.unpack(data))
+            yield from self.apply(thread, MetadataRecord.unpack(data))
 
-        def apply(self, thread: Thread, record: RedoRecord) -> Code:
+        def apply(self, thread: Thread, record: MetadataRecord) -> Code:
             """Have a file's metadata be as a record says."""
             inode = FileInode.pack(length=record.length, unused=bytes(4), time=record.id)
             yield from self.store(thread, self.inode(record.number), inode)
@@ -295,7 +295,9 @@ class Octopus(Scheme, name="octopus"):
             inode = FileInode.unpack((yield from thread.load(self.inode(unit), FileInode.size)))
             newest, last = None, int(inode.time)
             for place in range(RECORDS):
-                record = RedoRecord.unpack((yield from thread.load(self.log + place * RECORD_BYTES, RedoRecord.size)))
+                record = MetadataRecord.unpack(
+                    (yield from thread.load(self.log + place * RECORD_BYTES, MetadataRecord.size))
+                )
                 last = max(last, record.id)
                 if record.id and record.commit == record.id and record.number == unit and record.id > inode.time:
                     newest = max(newest or record, record, key=lambda one: int(one.id))
@@ -345,7 +347,7 @@ class ServerLink(DataLink):
 
     def ask(self, what: int, number: int, length: int) -> Code:
         """Call the server; returns its reply."""
-        ask = Ask.pack(what=what, number=number, length=length)
+        ask = ExtentRequest.pack(what=what, number=number, length=length)
         return self.trying(self.connection.write_with_imm(self.address, self.key, ask, self.place))
 
 

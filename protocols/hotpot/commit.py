@@ -10,18 +10,18 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ..parts.onesided import VerbsError
-from .messages import Wire
+from .messages import NodeWire
 from .node import OwnerNode
 from .records import (
     Answer,
-    Area,
-    Group,
-    Kind,
+    DirtyArea,
+    MessageKind,
     Outcome,
     OwnRecord,
+    PageGroup,
     PageLost,
     State,
-    Transaction,
+    TransactionCall,
     areas_of,
     lines_of,
     packed_areas,
@@ -46,11 +46,11 @@ class Work:
         self.known = True
         """Whether all that was to be read has been."""
 
-    def groups(self, nodes: int) -> Mapping[int, Group]:
+    def groups(self, nodes: int) -> Mapping[int, PageGroup]:
         """The parts, by home, in the order of these."""
         homes = sorted({page % nodes for page in (*self.written, *self.read)})
         return {
-            home: Group(
+            home: PageGroup(
                 tuple(page for page in self.written if page % nodes == home),
                 tuple(page for page in self.read if page % nodes == home),
             )
@@ -64,7 +64,7 @@ class HotpotNode(OwnerNode):
     @override
     def begin(self) -> None:
         super().begin()
-        self.wires: dict[int, Wire] = {}
+        self.wires: dict[int, NodeWire] = {}
         """By owner."""
         self.last = 0
         """The id of the last transaction."""
@@ -78,14 +78,14 @@ class HotpotNode(OwnerNode):
 
     # a process's call -------------------------------------------------------------------------------------------------
     @override
-    def on_transaction(self, thread: Thread, request: Transaction) -> Code:
+    def on_transaction(self, thread: Thread, request: TransactionCall) -> Code:
         """Perform a transaction; returns when phase 3 is over."""
         count = request.written + request.read
         pages = areas_of(request.rest, count)
         written, read = pages[: request.written], pages[request.written :]
         self.last += 1
         work = Work(self.last, written, [page for page in read if self.locks_for_reading])
-        values = [request.rest[count * Area.size + turn * self.room.value_bytes :][: self.room.value_bytes]
+        values = [request.rest[count * DirtyArea.size + turn * self.room.value_bytes :][: self.room.value_bytes]
                   for turn in range(request.written)]  # fmt: skip
         try:
             if not self.locks_for_reading:
@@ -127,7 +127,13 @@ class HotpotNode(OwnerNode):
                 wire = yield from self.wire(thread, self.scheme.owner(home))
                 return (
                     yield from wire.call(
-                        Kind.FETCH, packed_areas([page]), committing=self.number, home=home, id=0, areas=1, written=0
+                        MessageKind.FETCH,
+                        packed_areas([page]),
+                        committing=self.number,
+                        home=home,
+                        id=0,
+                        areas=1,
+                        written=0,
                     )
                 )
             except VerbsError as error:
@@ -161,7 +167,7 @@ class HotpotNode(OwnerNode):
         at = OwnRecord.offset_of("areas")
         yield from thread.store(self.own + at, word(len(work.written)))
         yield from thread.store(self.own + OwnRecord.size, packed_areas(work.written))
-        yield from self.persist(thread, self.own + at, OwnRecord.size - at + len(work.written) * Area.size)
+        yield from self.persist(thread, self.own + at, OwnRecord.size - at + len(work.written) * DirtyArea.size)
         yield from self.put(thread, self.own, word(work.id))
 
     def mark_own(self, thread: Thread, work: Work) -> Code:
@@ -198,13 +204,13 @@ class HotpotNode(OwnerNode):
         return (yield from self.in_one(thread, work, groups, mine, remote))
 
     def in_one(
-        self, thread: Thread, work: Work, groups: Mapping[int, Group], mine: Sequence[int], remote: Sequence[int]
+        self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], mine: Sequence[int], remote: Sequence[int]
     ) -> Code:
         """With at most one remote owner: all phases in one message, between locking and committing pages here."""
         if not (yield from self.lock_mine(thread, work, groups, mine)):
             return False
         for home in remote:
-            if not (yield from self.ask(thread, work, home, groups[home], Kind.ALL)):
+            if not (yield from self.ask(thread, work, home, groups[home], MessageKind.ALL)):
                 yield from self.revert(thread, work, mine)
                 return False
         yield from self.commit_mine(thread, work, groups, mine)
@@ -212,14 +218,14 @@ class HotpotNode(OwnerNode):
         self.unlock_mine(mine)
         return True
 
-    def in_three(self, thread: Thread, work: Work, groups: Mapping[int, Group], owners: Mapping[int, int]) -> Code:
+    def in_three(self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], owners: Mapping[int, int]) -> Code:
         """Phases 1 and 3 from owner to owner in the order of their numbers, phase 2 of all at once."""
         mine = [home for home in groups if owners[home] == self.number]
         for turn, home in enumerate(groups):
             if home in mine:
                 locked = yield from self.lock_mine(thread, work, groups, [home])
             else:
-                locked = yield from self.ask(thread, work, home, groups[home], Kind.PREPARE)
+                locked = yield from self.ask(thread, work, home, groups[home], MessageKind.PREPARE)
             if not locked:
                 yield from self.revert(thread, work, list(groups)[:turn])
                 return False
@@ -227,7 +233,7 @@ class HotpotNode(OwnerNode):
         for home in groups:
             if home not in mine and groups[home].written:
                 wire = yield from self.wire(thread, owners[home])
-                yield from wire.post(Kind.COMMIT, **self.head(work, home))
+                yield from wire.post(MessageKind.COMMIT, **self.head(work, home))
                 posted.append(wire)
         for wire in posted:
             yield from wire.reply()
@@ -237,7 +243,7 @@ class HotpotNode(OwnerNode):
             if home in mine:
                 self.unlock_mine([home])
             else:
-                yield from self.tell(thread, work, home, Kind.END)
+                yield from self.tell(thread, work, home, MessageKind.END)
         return True
 
     def revert(self, thread: Thread, work: Work, homes: Sequence[int]) -> Code:
@@ -246,10 +252,10 @@ class HotpotNode(OwnerNode):
             if self.scheme.owner(home) == self.number:
                 self.unlock_mine([home])
             else:
-                yield from self.tell(thread, work, home, Kind.REVERT)
+                yield from self.tell(thread, work, home, MessageKind.REVERT)
 
     # pages of this node -----------------------------------------------------------------------------------------------
-    def lock_mine(self, thread: Thread, work: Work, groups: Mapping[int, Group], homes: Sequence[int]) -> Code:
+    def lock_mine(self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], homes: Sequence[int]) -> Code:
         """Phase 1 here: no redo record, for this node's own one has it. Read what is to be read."""
         for turn, home in enumerate(homes):
             key = self.number, home
@@ -260,7 +266,7 @@ class HotpotNode(OwnerNode):
                 work.found[page] = yield from self.load_page(thread, page, self.room.value_bytes)
         return True
 
-    def commit_mine(self, thread: Thread, work: Work, groups: Mapping[int, Group], homes: Sequence[int]) -> Code:
+    def commit_mine(self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], homes: Sequence[int]) -> Code:
         """Phase 2 here: from the dirty pages."""
         for home in homes:
             written = groups[home].written
@@ -280,7 +286,7 @@ class HotpotNode(OwnerNode):
         if wire is None or wire.thread is not thread:
             node: HotpotNode = self.scheme.roles["node"][owner]
             yield from node.listener.until_listening(thread)
-            wire = self.wires[owner] = Wire(thread, self.node, self.number, node.inbox)
+            wire = self.wires[owner] = NodeWire(thread, self.node, self.number, node.inbox)
         return wire
 
     def broken(self, error: VerbsError) -> None:
@@ -293,7 +299,7 @@ class HotpotNode(OwnerNode):
         """The head of a message that carries nothing."""
         return {"committing": self.number, "home": home, "id": work.id, "areas": 0, "written": 0}
 
-    def ask(self, thread: Thread, work: Work, home: int, group: Group, kind: Kind) -> Code:
+    def ask(self, thread: Thread, work: Work, home: int, group: PageGroup, kind: MessageKind) -> Code:
         """Send a part to its owner, and take what it has read; returns False if it refuses."""
         values = []
         for page in group.written:
@@ -312,7 +318,7 @@ class HotpotNode(OwnerNode):
                 work.known = False  # it was read and released, and the reply has been lost
         return True
 
-    def tell(self, thread: Thread, work: Work, home: int, kind: Kind) -> Code:
+    def tell(self, thread: Thread, work: Work, home: int, kind: MessageKind) -> Code:
         """Send an owner a message that carries nothing."""
         wire = yield from self.wire(thread, self.scheme.owner(home))
         yield from wire.call(kind, **self.head(work, home))
@@ -329,7 +335,7 @@ class HotpotNode(OwnerNode):
         if own.id == own.done:
             return
         count = min(int(own.areas), self.room.areas)
-        areas = yield from thread.load(self.own + OwnRecord.size, lines_of(max(1, count * Area.size)))
+        areas = yield from thread.load(self.own + OwnRecord.size, lines_of(max(1, count * DirtyArea.size)))
         pages = [page for page in areas_of(areas, count) if page < len(self.sizes.objects)]
         self.unfinished = Work(own.id, tuple(dict.fromkeys(pages)), ())
         if own.marked == own.id:
@@ -345,7 +351,7 @@ class HotpotNode(OwnerNode):
             while owner != self.number and not self.scheme.is_lost(owner):
                 try:
                     wire = yield from self.wire(thread, owner)
-                    yield from wire.call(Kind.AGAIN, committing=self.number, home=0, areas=0, written=0,
+                    yield from wire.call(MessageKind.AGAIN, committing=self.number, home=0, areas=0, written=0,
                                          id=0 if work is None else work.id)  # fmt: skip
                     break
                 except VerbsError as error:
@@ -371,7 +377,7 @@ class HotpotNode(OwnerNode):
         for home in work.groups(self.nodes):
             while self.scheme.owner(home) != self.number:
                 try:
-                    yield from self.tell(thread, work, home, Kind.END)
+                    yield from self.tell(thread, work, home, MessageKind.END)
                     break
                 except VerbsError as error:
                     self.broken(error)

@@ -10,20 +10,17 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ...models.system import Node
 from ..layout import Layout
-from ..parts.lossy import LossyConnection, Patience
+from ..parts.lossy import LossyConnection
 from ..parts.onesided import VerbsError
 from ..parts.rpc import Listener
 from ..scheme import Role
-from .messages import PATIENCE, SLOTS, Calls
-from .records import Area, Copy, OwnRecord, areas_of, packed_areas
+from .messages import REPEATED, SLOTS, Calls
+from .records import CopyUpdate, DirtyArea, OwnRecord, areas_of, packed_areas
 
 if TYPE_CHECKING:
     from .pages import SharedPages
 
 Code = Generator[Any, Any, Any]
-
-REPEATED = Patience(PATIENCE, None)
-"""A message is sent again until its connection breaks."""
 
 
 class HolderNode(Role, memory=("dram", "pm"), cores=3, counted_by="nodes"):
@@ -62,7 +59,7 @@ class HolderNode(Role, memory=("dram", "pm"), cores=3, counted_by="nodes"):
 
     def handlers(self) -> Mapping[type[Layout], Callable[[Thread, Any], Code]]:
         """What the third thread does, which never waits for anybody."""
-        return {Copy: self.on_copy}
+        return {CopyUpdate: self.on_copy}
 
     # where things are -------------------------------------------------------------------------------------------------
     def place(self, page: int) -> int:
@@ -94,7 +91,7 @@ class HolderNode(Role, memory=("dram", "pm"), cores=3, counted_by="nodes"):
         if holders:
             data = yield from self.new_in_copies(thread, pages, sources)
             for holder in holders:
-                yield from self.aside(thread, holder, Copy, {"count": len(pages), "rest": data})
+                yield from self.aside(thread, holder, CopyUpdate, {"count": len(pages), "rest": data})
 
     def new_in_copies(self, thread: Thread, pages: Sequence[int], sources: Sequence[int]) -> Code:
         """The areas, and what they are now."""
@@ -119,10 +116,10 @@ class HolderNode(Role, memory=("dram", "pm"), cores=3, counted_by="nodes"):
                 self.ways.pop((thread, other), None)
         return None
 
-    def on_copy(self, thread: Thread, request: Copy) -> Code:
+    def on_copy(self, thread: Thread, request: CopyUpdate) -> Code:
         """A holder: copy, flush."""
-        each = (len(request.rest) - request.count * Area.size) // request.count
+        each = (len(request.rest) - request.count * DirtyArea.size) // request.count
         for turn, page in enumerate(areas_of(request.rest, request.count)):
-            at = request.count * Area.size + turn * each
+            at = request.count * DirtyArea.size + turn * each
             yield from self.put(thread, self.place(page), request.rest[at : at + each])
         return b"copied"

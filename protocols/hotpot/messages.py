@@ -15,17 +15,19 @@ from ...models.cpu import Thread
 from ...models.system import Node
 from ...models.verbs import Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
 from ..layout import Layout
-from ..parts.lossy import LossyListener
+from ..parts.lossy import LossyListener, Patience
 from ..parts.onesided import Door, Poster, VerbsError
-from .records import Answer, Area, Kind, Message, Room, lines_of
+from .records import Answer, DirtyArea, MessageKind, NodeMessage, Room, lines_of
 
 Code = Generator[Any, Any, Any]
-Handler = Callable[[Thread, Message, bytes, int], Code]
+Handler = Callable[[Thread, NodeMessage, bytes, int], Code]
 """The owner's code for a message: its head, its areas and the number of its buffer; returns the status, what has been
 read, and whether the buffer is kept."""
 
 PATIENCE = "100 ms"
 """After so long without a reply a message is sent again (assumption: longer than any commit in which nothing fails)."""
+REPEATED = Patience(PATIENCE, None)
+"""A message is sent again until its connection breaks."""
 SLOTS = 4
 """Receive buffers for each node that commits (assumption): one is kept for its transaction."""
 
@@ -64,7 +66,7 @@ class InboxEnd:
         """The length of the reply to it, which lies in ``out``."""
 
 
-class Inbox:
+class NodeInbox:
     """The receive buffers of an owner, and the connections that fill them."""
 
     def __init__(self, node: Node, first: int, room: Room) -> None:
@@ -117,13 +119,13 @@ class Inbox:
 
     def _take(self, thread: Thread, end: InboxEnd, completion: WorkCompletion, handle: Handler) -> Code:
         buffer = completion.wr_id
-        head = Message.unpack((yield from thread.load(self.address(buffer), Message.size)))
+        head = NodeMessage.unpack((yield from thread.load(self.address(buffer), NodeMessage.size)))
         keep = False
         if head.number > end.number:
             areas = b""
             if head.areas:
-                start = self.address(buffer) + Message.size + head.written * self.each
-                areas = yield from thread.load(start, head.areas * Area.size)
+                start = self.address(buffer) + NodeMessage.size + head.written * self.each
+                areas = yield from thread.load(start, head.areas * DirtyArea.size)
             yield from thread.compute()
             status, found, keep = yield from handle(thread, head, areas, buffer)
             reply = Answer.pack(number=head.number, status=status, rest=found)
@@ -137,10 +139,10 @@ class Inbox:
             yield from thread.post_send(end.qp, _send(end.qp, end.out, end.reply_bytes))
 
 
-class Wire:
+class NodeWire:
     """A committing thread's way to one owner."""
 
-    def __init__(self, thread: Thread, node: Node, number: int, inbox: Inbox) -> None:
+    def __init__(self, thread: Thread, node: Node, number: int, inbox: NodeInbox) -> None:
         """``number`` is that of the node that commits."""
         self.thread = thread
         self.inbox = inbox
@@ -156,10 +158,10 @@ class Wire:
     def _receive(self, turn: int) -> None:
         self.qp.post_recv(RecvWR(turn, self.buffers[turn], self.inbox.answer_bytes))
 
-    def post(self, kind: Kind, body: bytes = b"", **head: int) -> Code:
+    def post(self, kind: MessageKind, body: bytes = b"", **head: int) -> Code:
         """Send a message; its reply is the next one that :meth:`reply` returns."""
         self.number += 1
-        self.message = Message.pack(number=self.number, kind=kind, unused=b"", **head) + body
+        self.message = NodeMessage.pack(number=self.number, kind=kind, unused=b"", **head) + body
         yield from self._send()
 
     def _send(self) -> Code:
@@ -181,7 +183,7 @@ class Wire:
             if found.number == self.number:
                 return found
 
-    def call(self, kind: Kind, body: bytes = b"", **head: int) -> Code:
+    def call(self, kind: MessageKind, body: bytes = b"", **head: int) -> Code:
         """Send a message, and wait for its reply."""
         yield from self.post(kind, body, **head)
         return (yield from self.reply())

@@ -10,16 +10,16 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ..layout import Layout
 from .holder import HolderNode
-from .messages import SLOTS, Calls, Inbox
+from .messages import SLOTS, Calls, NodeInbox
 from .records import (
-    Area,
-    Ask,
-    Group,
-    Kind,
-    Message,
+    DirtyArea,
+    MessageKind,
+    NodeMessage,
+    PageAsk,
+    PageGroup,
     RedoRecord,
     State,
-    Transaction,
+    TransactionCall,
     areas_of,
     lines_of,
     packed_areas,
@@ -34,10 +34,10 @@ CALLS, OWNING, ASIDE = range(3)
 """A node's threads by their cores: for applications' transactions, for messages to the owner, for copies."""
 
 
-class Held:
+class HeldLocks:
     """A transaction's part as its owner knows it."""
 
-    def __init__(self, id: int, group: Group, state: int, buffer: int | None) -> None:
+    def __init__(self, id: int, group: PageGroup, state: int, buffer: int | None) -> None:
         self.id = id
         self.group = group
         self.state = state
@@ -53,9 +53,9 @@ class OwnerNode(HolderNode):
     @override
     def begin(self) -> None:
         super().begin()
-        self.inbox = Inbox(self.node, self.buffers, self.room)
-        self.applications = Calls(self.node, {Transaction: self.on_transaction}, self.room.call)
-        self.held: dict[Key, Held] = {}
+        self.inbox = NodeInbox(self.node, self.buffers, self.room)
+        self.applications = Calls(self.node, {TransactionCall: self.on_transaction}, self.room.call)
+        self.held: dict[Key, HeldLocks] = {}
         self.released: dict[Key, int] = {}
         """By part: the transaction that was released last."""
         self.locks: dict[int, Key] = {}
@@ -64,7 +64,7 @@ class OwnerNode(HolderNode):
 
     @override
     def handlers(self) -> Mapping[type[Layout], Callable[[Thread, Any], Code]]:
-        return {**super().handlers(), Ask: self.on_ask}
+        return {**super().handlers(), PageAsk: self.on_ask}
 
     @override
     def start(self) -> None:
@@ -94,7 +94,7 @@ class OwnerNode(HolderNode):
         """Perform applications' transactions, after what was left undone when this node failed."""
         raise NotImplementedError
 
-    def on_transaction(self, thread: Thread, request: Transaction) -> Code:
+    def on_transaction(self, thread: Thread, request: TransactionCall) -> Code:
         """Perform a transaction; returns when it is committed."""
         raise NotImplementedError
 
@@ -103,34 +103,34 @@ class OwnerNode(HolderNode):
         return self.redo + (key[0] * self.nodes + key[1]) * self.room.record
 
     # messages to the owner --------------------------------------------------------------------------------------------
-    def on_message(self, thread: Thread, head: Message, areas: bytes, buffer: int) -> Code:
+    def on_message(self, thread: Thread, head: NodeMessage, areas: bytes, buffer: int) -> Code:
         """Handle a message; returns the status, what has been read, whether the buffer is kept."""
         key = head.committing, head.home
         pages = areas_of(areas, head.areas)
         match head.kind:
-            case Kind.FETCH:
+            case MessageKind.FETCH:
                 return (yield from self.fetch(thread, pages[0]))
-            case Kind.AGAIN:
+            case MessageKind.AGAIN:
                 for other in [one for one in self.held if one[0] == head.committing]:
                     if self.held[other].id != head.id or not self.held[other].group.written:
                         yield from self.drop(thread, other)
                 return State.NEW, b"", False
-            case Kind.PREPARE | Kind.ALL:
-                group = Group(tuple(pages[: head.written]), tuple(pages[head.written :]))
-                held = Held(head.id, group, State.NEW, buffer if group.written else None)
-                held.single = head.kind == Kind.ALL
+            case MessageKind.PREPARE | MessageKind.ALL:
+                group = PageGroup(tuple(pages[: head.written]), tuple(pages[head.written :]))
+                held = HeldLocks(head.id, group, State.NEW, buffer if group.written else None)
+                held.single = head.kind == MessageKind.ALL
                 status = yield from self.prepare(thread, key, held)
                 found = yield from self.read(thread, group.read, status)
-                if head.kind == Kind.ALL and status != State.REFUSED:
+                if head.kind == MessageKind.ALL and status != State.REFUSED:
                     yield from self.commit(thread, key)
                     yield from self.end(thread, key)
                 return status, found, self.inbox_keeps(key, buffer)
         held_now = self.held.get(key)
         if held_now is None or held_now.id != head.id:
             return State.RELEASED, b"", False
-        if head.kind == Kind.COMMIT:
+        if head.kind == MessageKind.COMMIT:
             yield from self.commit(thread, key)
-        elif head.kind == Kind.END:
+        elif head.kind == MessageKind.END:
             yield from self.end(thread, key)
         else:
             yield from self.drop(thread, key)
@@ -156,7 +156,7 @@ class OwnerNode(HolderNode):
         return found
 
     # phase 1 ----------------------------------------------------------------------------------------------------------
-    def prepare(self, thread: Thread, key: Key, held: Held) -> Code:
+    def prepare(self, thread: Thread, key: Key, held: HeldLocks) -> Code:
         """Make the redo record, lock the pages; returns how far this owner is, or that it refuses."""
         known = yield from self.known(thread, key, held.id)
         if known is not None:
@@ -187,14 +187,14 @@ class OwnerNode(HolderNode):
             yield from self.drop(thread, key)
         return State.RELEASED if self.released.get(key) == id else None
 
-    def write_record(self, thread: Thread, key: Key, held: Held) -> Code:
+    def write_record(self, thread: Thread, key: Key, held: HeldLocks) -> Code:
         """All of the record but its id, flushed; then the id, flushed."""
         record, pages = self.record(key), held.group.written
         head = RedoRecord.pack(id=0, done=0, state=State.NEW, buffer=held.buffer, areas=len(pages), unused=b"")
         at = RedoRecord.offset_of("state")
         yield from thread.store(record + at, head[at:])
         yield from thread.store(record + RedoRecord.size, packed_areas(pages))
-        yield from self.persist(thread, record + at, RedoRecord.size - at + len(pages) * Area.size)
+        yield from self.persist(thread, record + at, RedoRecord.size - at + len(pages) * DirtyArea.size)
         yield from self.put(thread, record, word(held.id))
 
     def void_record(self, thread: Thread, key: Key) -> Code:
@@ -294,7 +294,7 @@ class OwnerNode(HolderNode):
         for other in range(self.nodes):
             if other not in (self.number, key[0]) and not begun:
                 question = {"committing": key[0], "id": held.id, "unused": 0}
-                found = yield from self.aside(thread, other, Ask, question)
+                found = yield from self.aside(thread, other, PageAsk, question)
                 begun = found is not None and int.from_bytes(found, "little") >= State.COMMITTING
         if self.held.get(key) is not held:
             return
@@ -304,7 +304,7 @@ class OwnerNode(HolderNode):
         else:
             yield from self.drop(thread, key)
 
-    def on_ask(self, thread: Thread, request: Ask) -> Code:
+    def on_ask(self, thread: Thread, request: PageAsk) -> Code:
         """How far this owner is with a transaction of a lost node; what it has not begun to commit is dropped."""
         mine = [key for key, held in self.held.items() if key[0] == request.committing and held.id == request.id]
         states = [int(self.held[key].state) for key in mine]
@@ -320,7 +320,7 @@ class OwnerNode(HolderNode):
     def recover(self, thread: Thread) -> Code:
         """Lock the pages of all transactions of which there is a record; :meth:`serve_owner` goes on with them."""
         self.begins_again = True
-        found: list[tuple[Key, Held]] = []
+        found: list[tuple[Key, HeldLocks]] = []
         for committing in range(self.nodes):
             for home in range(self.nodes):
                 key = committing, home
@@ -341,7 +341,7 @@ class OwnerNode(HolderNode):
         """What this node was committing itself."""
         raise NotImplementedError
 
-    def hold_again(self, thread: Thread, key: Key, held: Held) -> Code:
+    def hold_again(self, thread: Thread, key: Key, held: HeldLocks) -> Code:
         """Lock what a record has; one that had not locked its pages may have been about to be refused."""
         pages = held.group.pages
         if any(page in self.locks or not self.has(page) for page in pages):
@@ -357,8 +357,8 @@ class OwnerNode(HolderNode):
     def held_by(self, thread: Thread, key: Key, record: RedoRecord) -> Code:
         """What a record says."""
         count = min(int(record.areas), self.room.areas)
-        areas = yield from thread.load(self.record(key) + RedoRecord.size, lines_of(max(1, count * Area.size)))
+        areas = yield from thread.load(self.record(key) + RedoRecord.size, lines_of(max(1, count * DirtyArea.size)))
         known = range(key[1], len(self.sizes.objects), self.nodes)
         pages = [page for page in areas_of(areas, count) if page in known]
         buffer = int(record.buffer) % (self.nodes * SLOTS)
-        return Held(int(record.id), Group(tuple(dict.fromkeys(pages)), ()), int(record.state), buffer)
+        return HeldLocks(int(record.id), PageGroup(tuple(dict.fromkeys(pages)), ()), int(record.state), buffer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -17,11 +17,8 @@ from ..naming import Option
 from ..parts.lossy import LossyConnection
 from ..parts.onesided import VerbsError
 from ..scheme import Limits, OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
-from .holder import REPEATED
-from .records import MOST_AREAS, Outcome, PageLost, Room, Transaction, packed_areas
-
-if TYPE_CHECKING:
-    from .commit import HotpotNode
+from .messages import REPEATED
+from .records import MOST_AREAS, Outcome, PageLost, Room, TransactionCall, packed_areas
 
 Code = Generator[Any, Any, Any]
 
@@ -120,7 +117,7 @@ class SharedPages(Scheme):
             while True:
                 try:
                     connection = yield from self.connection(session)
-                    reply = yield from connection.call(Transaction, written=len(written), read=len(read), rest=rest)
+                    reply = yield from connection.call(TransactionCall, written=len(written), read=len(read), rest=rest)
                     break
                 except VerbsError as error:
                     if not error.disconnected:
@@ -141,7 +138,7 @@ class SharedPages(Scheme):
             while scheme.is_lost(session.node):
                 session.node, session.connection = (session.node + 1) % scheme.nodes, None
             if session.connection is None:
-                node: HotpotNode = scheme.roles["node"][session.node]
+                node = scheme.roles["node"][session.node]
                 yield from node.listener.until_listening(session.thread)
                 session.connection = node.applications.accept(session.thread, self.node, REPEATED)
             return session.connection

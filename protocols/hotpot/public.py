@@ -34,7 +34,7 @@ from ..parts.onesided import VerbsError
 from .commit import TURNS, HotpotNode, Work
 from .node import Key
 from .pages import SharedPages
-from .records import Group, Kind, OwnRecord, PageLost, RedoRecord, State, packed_areas, word
+from .records import MessageKind, OwnRecord, PageGroup, PageLost, RedoRecord, State, packed_areas, word
 
 Code = Generator[Any, Any, Any]
 
@@ -77,7 +77,7 @@ class PublicNode(HotpotNode):
         return self.frame(page, page not in self.promoted)
 
     @override
-    def commit_mine(self, thread: Thread, work: Work, groups: Mapping[int, Group], homes: Sequence[int]) -> Code:
+    def commit_mine(self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], homes: Sequence[int]) -> Code:
         """The dirty page becomes the page: its pointer is flushed."""
         for home in homes:
             if home != self.number or not groups[home].written:  # another's pages that it has taken over
@@ -136,12 +136,12 @@ class PublicNode(HotpotNode):
 
     @override
     def in_one(
-        self, thread: Thread, work: Work, groups: Mapping[int, Group], mine: Sequence[int], remote: Sequence[int]
+        self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], mine: Sequence[int], remote: Sequence[int]
     ) -> Code:
         """An owner with a smaller number commits first."""
         front = [home for home in remote if self.scheme.owner(home) < self.number]
         for home in front:
-            if not (yield from self.ask(thread, work, home, groups[home], Kind.ALL)):
+            if not (yield from self.ask(thread, work, home, groups[home], MessageKind.ALL)):
                 return False
         behind = [home for home in remote if home not in front]
         return (yield from super().in_one(thread, work, groups, mine, behind))

@@ -22,7 +22,7 @@ class PageLost(Exception):
     """No owner of a page is left."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message to an owner asks for."""
 
     PREPARE = 0
@@ -50,7 +50,7 @@ class State(IntEnum):
     """A page is in another transaction."""
 
 
-class Message(Layout):
+class NodeMessage(Layout):
     """The head of a message to an owner: a line. What is written follows, each value from a line on, then the areas."""
 
     number = U32()
@@ -76,7 +76,7 @@ class Answer(Layout):
     rest = Rest()
 
 
-class Area(Layout):
+class DirtyArea(Layout):
     """A page of a transaction; an object begins with its page."""
 
     page = U32()
@@ -107,7 +107,7 @@ class OwnRecord(Layout):
     unused = Block(32)
 
 
-class Transaction(Layout):
+class TransactionCall(Layout):
     """A process's call: objects to be written, with their values, and objects to be read."""
 
     written = U32()
@@ -124,14 +124,14 @@ class Outcome(Layout):
     rest = Rest()
 
 
-class Copy(Layout):
+class CopyUpdate(Layout):
     """An owner's message to a holder of copies: areas, then what each of them is now."""
 
     count = U32()
     rest = Rest()
 
 
-class Ask(Layout):
+class PageAsk(Layout):
     """How far is this transaction of a node that is lost? Who has not begun to commit it forgets it."""
 
     committing = U32()
@@ -151,15 +151,15 @@ def lines_of(length: int) -> int:
 
 def areas_of(data: bytes, count: int) -> list[int]:
     """The pages that areas name."""
-    return [Area.unpack(data[at * Area.size :]).page for at in range(count)]
+    return [DirtyArea.unpack(data[at * DirtyArea.size :]).page for at in range(count)]
 
 
 def packed_areas(pages: Iterable[int]) -> bytes:
     """Areas for these pages."""
-    return b"".join([Area.pack(page=page, unused=0) for page in pages])
+    return b"".join([DirtyArea.pack(page=page, unused=0) for page in pages])
 
 
-class Group(NamedTuple):
+class PageGroup(NamedTuple):
     """The part of a transaction that is one owner's."""
 
     written: tuple[int, ...]
@@ -180,19 +180,19 @@ class Room:
         self.each = lines_of(sizes.value_bytes)
         """A value in a message."""
         self.areas = min(len(sizes.objects), MOST_AREAS)
-        self.tail = lines_of(self.areas * Area.size)
+        self.tail = lines_of(self.areas * DirtyArea.size)
         """Areas in a record."""
         self.record = RedoRecord.size + self.tail
-        self.message = lines_of(self.data_at(self.areas) + 2 * self.areas * Area.size)
+        self.message = lines_of(self.data_at(self.areas) + 2 * self.areas * DirtyArea.size)
         self.answer = Answer.size + max(self.areas * self.value_bytes, page_bytes)
-        self.call = Transaction.size + 2 * self.areas * (Area.size + self.value_bytes)
-        self.copy = Copy.size + self.areas * (Area.size + max(page_bytes, self.value_bytes))
+        self.call = TransactionCall.size + 2 * self.areas * (DirtyArea.size + self.value_bytes)
+        self.copy = CopyUpdate.size + self.areas * (DirtyArea.size + max(page_bytes, self.value_bytes))
 
     def data_at(self, turn: int) -> int:
         """Where a value lies in a message; behind the last one are the areas."""
-        return Message.size + turn * self.each
+        return NodeMessage.size + turn * self.each
 
-    def body(self, group: Group, values: Sequence[bytes]) -> bytes:
+    def body(self, group: PageGroup, values: Sequence[bytes]) -> bytes:
         """A message behind its head."""
         data = b"".join([value.ljust(self.each, b"\0") for value in values])
         return data + packed_areas((*group.written, *group.read))

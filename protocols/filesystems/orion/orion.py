@@ -60,7 +60,7 @@ from ..machines import (
     replies,
     word,
 )  # fmt: skip
-from .metadata import DROPPED, NOTED, NOTES, Appended, Commit, LogEntry, OrionMetadata, PageChunk
+from .mds import DROPPED, NOTED, NOTES, Appended, Commit, LogEntry, OrionMetadata, PageChunk
 
 
 class Orion(Scheme, name="orion"):

@@ -8,8 +8,8 @@ from typing import Any
 from rpsim.models.cpu import Thread
 from rpsim.protocols.hotpot.commit import HotpotNode, Work
 from rpsim.protocols.hotpot.hotpot import Hotpot
-from rpsim.protocols.hotpot.node import Held, Key
-from rpsim.protocols.hotpot.records import Area, Message, RedoRecord, State, packed_areas, word
+from rpsim.protocols.hotpot.node import HeldLocks, Key
+from rpsim.protocols.hotpot.records import DirtyArea, NodeMessage, RedoRecord, State, packed_areas, word
 from rpsim.protocols.scheme import Role
 
 Code = Generator[Any, Any, Any]
@@ -21,11 +21,11 @@ class DataFlushed(Hotpot, name="hotpot-twin-data-flushed"):
     title = "the owner flushes what it has received"
 
     class Node(HotpotNode):
-        def write_record(self, thread: Thread, key: Key, held: Held) -> Code:
+        def write_record(self, thread: Thread, key: Key, held: HeldLocks) -> Code:
             yield from self.flush_data(thread, held)
             yield from super().write_record(thread, key, held)
 
-        def flush_data(self, thread: Thread, held: Held) -> Code:
+        def flush_data(self, thread: Thread, held: HeldLocks) -> Code:
             assert held.buffer is not None
             start = self.inbox.address(held.buffer) + self.room.data_at(0)
             yield from self.persist(thread, start, len(held.group.written) * self.room.each)
@@ -37,14 +37,14 @@ class IdWithRecord(Hotpot, name="hotpot-twin-id-with-record"):
     title = "the id is flushed with its record"
 
     class Node(DataFlushed.Node):
-        def write_record(self, thread: Thread, key: Key, held: Held) -> Code:
+        def write_record(self, thread: Thread, key: Key, held: HeldLocks) -> Code:
             yield from self.flush_data(thread, held)
             record, pages, at = self.record(key), held.group.written, RedoRecord.offset_of("state")
             head = RedoRecord.pack(id=0, done=0, state=State.NEW, buffer=held.buffer, areas=len(pages), unused=b"")
             yield from thread.store(record, word(held.id))
             yield from thread.store(record + at, head[at:])
             yield from thread.store(record + RedoRecord.size, packed_areas(pages))
-            yield from self.persist(thread, record, RedoRecord.size + len(pages) * Area.size)
+            yield from self.persist(thread, record, RedoRecord.size + len(pages) * DirtyArea.size)
 
 
 class NoLockWait(Hotpot, name="hotpot-twin-no-lock-wait"):
@@ -73,7 +73,7 @@ class FlushedLate(Hotpot, name="hotpot-twin-flushed-late"):
             yield from thread.memcpy(self.place(page), source, self.room.value_bytes)
             self.late.append(page)
 
-        def on_message(self, thread: Thread, head: Message, areas: bytes, buffer: int) -> Code:
+        def on_message(self, thread: Thread, head: NodeMessage, areas: bytes, buffer: int) -> Code:
             late, self.late = self.late, []
             for page in late:
                 yield from self.persist(thread, self.place(page), self.room.value_bytes)

@@ -10,7 +10,9 @@ from rpsim.validation.matrix.testbeds import fits, fitting
 STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power", "server[0] power in recovery"]
 
 
-@pytest.mark.parametrize("name", sorted(name for name, kind in schemes().items() if "server" in kind.role_types))
+@pytest.mark.parametrize(
+    "name", sorted(n for n, kind in schemes().items() if "server" in kind.role_types and n != "octopus")
+)
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
     power = [OPAQUE, OPAQUE] if kind.role_types["server"].opaque() else ["server-power", "power-in-recovery"]
@@ -18,6 +20,12 @@ def test_a_store_may_suffer_what_one_server_may(name):
     assert every(kind) == list(files)
     assert usual(kind) == "server[0] power"
     assert {fault: scenario_of(fault, kind) for fault in files} == files
+
+
+def test_a_scheme_of_which_a_scenario_says_how_many_servers_has_several_machines():
+    kind = schemes()["octopus"]
+    assert {"server[0] lost", "all power"} < set(every(kind))
+    assert {scenario_of(fault, kind) for fault in every(kind)} == {"no-fault", SEVERAL}
 
 
 class Replicated(Scheme):
