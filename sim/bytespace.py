@@ -59,6 +59,13 @@ class ReadRun:
         self.cut = False
         """A write has met it: its pieces are reads of their own."""
 
+    # A piece as long as the run is in the inbox under the same numbers once that is cut: the run comes behind it.
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
 
 class Watch(NamedTuple):
     """A range that somebody watches, and the call that tells when something written to it is visible."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace, lines
+from rpsim.sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace, ReadRun, lines
 
 SIZE = 1 << 20
 
@@ -27,6 +27,15 @@ def test_the_inbox_is_caught_up_by_whoever_reads():
     assert (space.peek(0, 2), seen) == (b"a\0", ["first"])
     space.catch_up(200)
     assert (space.peek(0, 2), seen) == (b"ab", ["first", "second"])
+
+
+def test_a_run_of_one_piece_that_a_write_meets_is_read_once():
+    space, found = ByteSpace(SIZE), []
+    run = ReadRun(50, 100, 7, 0, 4, lambda: [(100, 0, 4)], lambda at_ps, offset, data: found.append((at_ps, data)))
+    space.read_run(run)
+    space.write_at(100, 0, 0, 0, b"new!", None, 60)
+    space.catch_up(200)
+    assert found == [(100, b"new!")]
 
 
 def test_a_read_that_is_asked_for_ahead_gets_what_its_own_instant_shows():
