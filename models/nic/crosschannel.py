@@ -32,8 +32,6 @@ class CrossChannel:
         self._nic = nic
         self._requester = requester
         self._fetch_payload = fetch_payload
-        self._awaited: dict[tuple[int, int], int] = {}
-        """By queue pair and completion queue: how many completions its WAITs have used."""
         self._waiting: dict[int, deque[Message]] = {}
         """By managed queue pair: the requests that are posted and not enabled."""
         self._credits: dict[int, int] = {}
@@ -42,8 +40,6 @@ class CrossChannel:
         """By managed queue pair: how many doorbells there have been."""
         self._places: dict[int, int] = {}
         """By a request's key: where its WQE lies."""
-        self._looking: set[tuple[int, int]] = set()
-        """The queue pairs, with the completion queue, that are looked at when that has its next completion."""
         self._begun: set[int] = set()
         """The requests, by key, for which the engine is at work."""
 
@@ -87,20 +83,13 @@ class CrossChannel:
         """Whether the completions that a WAIT is for have come; else its queue pair is looked at with the next one."""
         queue = work.cq
         assert isinstance(queue, CrossChannelQueue)
-        name = end.qp.number, id(queue)
-        wanted = self._awaited.get(name, 0) + work.cq_count
+        number = end.qp.number
+        wanted = queue.awaited.get(number, 0) + work.cq_count
         if queue.produced < wanted:
-            if name not in self._looking:
-                self._looking.add(name)
-                queue.told.append(partial(self._look, end, name))
+            queue.told[number] = partial(self._requester.pump, end)
             return False
-        self._awaited[name] = wanted
+        queue.awaited[number] = wanted
         return True
-
-    def _look(self, end: SendEnd, name: tuple[int, int]) -> None:
-        """A completion has come that a queue pair's WAIT may be for."""
-        self._looking.discard(name)
-        self._requester.pump(end)
 
     def _enable(self, end: SendEnd, count: int) -> None:
         number = end.qp.number

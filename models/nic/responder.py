@@ -170,9 +170,10 @@ class Responder:
             relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
             placement, key = inbound.placement(relaxed), _key(packet)
-            taken = end.receiving
-            scattered = sends and taken is not None and taken.__class__ is ScatterRecvWR
-            for place, piece in taken.pieces(at, payload) if scattered else ((address + at, payload),):  # type: ignore[union-attr]
+            pieces = [(address + at, payload)]
+            if sends and isinstance(end.receiving, ScatterRecvWR):
+                pieces = end.receiving.pieces(at, payload)
+            for place, piece in pieces:
                 if may_go and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
                     self.post_write(end, message, kind, placement, piece, place, key)
                 else:

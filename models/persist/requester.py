@@ -93,8 +93,10 @@ class PrimitiveRequester:
         qp: QueuePair,
         flag: int,
         shared: SharedCompletions | None = None,
+        patience: str | None = None,
     ) -> None:
         self._shared = shared
+        self._patience = patience if qp.reliable else None
         if shared is not None:
             shared.takers[qp.number] = self.take
         self.service = service
@@ -160,9 +162,13 @@ class PrimitiveRequester:
         """Wait until the primitive has ended for this ticket; earlier tickets end first."""
         if not ticket.started:
             yield from self._run_batch()
-        queue = self.qp.recv_cq if self.plan.by_message else self.qp.send_cq
+        by_message = self.plan.by_message
         while not self.ended(ticket):
-            yield from self._take_next(queue)
+            if by_message and self._patience is not None:
+                if not (yield from self._take_next(self.qp.recv_cq, self.thread.deadline(self._patience))):
+                    yield from self._look_after()
+            else:
+                yield from self._take_next(self.qp.recv_cq if by_message else self.qp.send_cq)
 
     def ended(self, ticket: Ticket) -> bool:
         """Whether the primitive has ended for this ticket, as far as completions have been taken.
@@ -399,12 +405,24 @@ class PrimitiveRequester:
                 raise PrimitiveFailed(self._failure)
             yield from self._take_next(self.qp.send_cq)
 
-    def _take_next(self, queue: CompletionQueue) -> Code:
-        """Poll for the next completion, and give it to whom it belongs."""
+    def _look_after(self) -> Code:
+        """No message comes: READ nothing at the responder, which fails if that is gone.
+
+        Raises :class:`PrimitiveFailed`.
+        """
+        work = self._work(Opcode.IBV_WR_RDMA_READ, self._replies, 0, 0, 0)
+        work.send_flags |= SendFlags.IBV_SEND_SIGNALED
+        yield from self._post(work)
+        yield from self._until(work.wr_id)
+
+    def _take_next(self, queue: CompletionQueue, deadline: Deadline | None = None) -> Code:
+        """Poll for the next completion, and give it to whom it belongs; False where the deadline passes before."""
         if self._shared is not None:
-            yield from self._shared.take_next()
-        else:
-            self.take((yield from self.thread.poll(queue)))
+            return (yield from self._shared.take_next(deadline))
+        completion = yield from self.thread.poll(queue, deadline)
+        if completion is not None:
+            self.take(completion)
+        return completion is not None
 
     def take(self, completion: WorkCompletion) -> None:
         """A completion of this queue pair has been polled."""

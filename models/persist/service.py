@@ -96,18 +96,21 @@ class Service:
     # connections ------------------------------------------------------------------------------------------------
     def register(self, address: int, length: int, access: Access | None = None) -> MemoryRegion:
         """Open a range of the node's memory to updates; by default it may also be flushed, where memory can be."""
-        device, _ = self.node.memory.locate(address)
         if access is None:
-            access = REMOTE
-            if device.domain is not Domain.NONE and self.node.host.destination(address).target is Target.MEMORY:
-                access |= FLUSHES
+            access = self._open_to(address)
         region = self.domain.reg_mr(address, length, access)
         self.regions.append(region)
         return region
 
+    def _open_to(self, address: int) -> Access:
+        """What updates may do: flush too, where memory can be flushed."""
+        device, _ = self.node.memory.locate(address)
+        lasts = device.domain is not Domain.NONE and self.node.host.destination(address).target is Target.MEMORY
+        return REMOTE | FLUSHES if lasts else REMOTE
+
     def register_by(self, thread: Thread, address: int, length: int) -> Code:
         """As :meth:`register`, by a program that runs: it takes the time to pin the pages."""
-        region = yield from thread.reg_mr(self.domain, address, length, access=REMOTE | FLUSHES)
+        region = yield from thread.reg_mr(self.domain, address, length, access=self._open_to(address))
         self.regions.append(region)
 
     def region_of(self, address: int) -> tuple[int, MemoryRegion]:
@@ -126,12 +129,14 @@ class Service:
         managed: ManagedQueue | None = None,
         send_cq: CompletionQueue | None = None,
         arrived: CompletionQueue | None = None,
+        patience: str | None = None,
     ) -> PrimitiveRequester:
         """A new queue pair for ``thread`` on ``node``: the client's end, which completes in a ``shared`` queue, or in
         two of its own (``send_cq`` may be one).
 
         It may be ``managed``. With ``arrived`` the responder's end is cross-channel, and what it receives completes
-        there: messages that are not the primitive's.
+        there: messages that are not the primitive's. Who has waited with ``patience`` for a message of the responder's
+        CPU (``"10 ms"``) looks whether that is still there; without it he waits for ever.
         """
         cqs = (shared.cq, shared.cq) if shared is not None else (send_cq or node.create_cq(), node.create_cq())
         theirs = node.process(thread.name).alloc_pd().create_qp(*cqs, self.qp_type, managed=managed)
@@ -156,7 +161,7 @@ class Service:
             ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None
         )
         flag = self.flag_word() if self.plan.flagged else 0
-        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag, shared)
+        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag, shared, patience)
         return end.requester
 
     def fence(self) -> Code:

@@ -74,16 +74,18 @@ class CrossChannelQueue(CompletionQueue):
         super().__init__()
         self.produced = 0
         """How many completions it has had."""
-        self.told: list[Callable[[], None]] = []
-        """Called at the next completion, once."""
+        self.awaited: dict[int, int] = {}
+        """By queue pair: how many completions its WAITs have used up."""
+        self.told: dict[int, Callable[[], None]] = {}
+        """By queue pair whose WAIT is not over: called at the next completion, once."""
 
     @override
     def push(self, completion: WorkCompletion) -> None:
         completion.qp.posted -= completion.slots
         self.produced += 1
-        told, self.told = self.told, []
-        for waiting in told:
-            waiting()
+        told, self.told = self.told, {}
+        for look in told.values():
+            look()
 
 
 def encode(work: SendWR, index: int = 0) -> bytes:

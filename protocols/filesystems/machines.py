@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...models.memory.devices import MemoryDevice
-from ...models.persist.requester import PrimitiveFailed, SharedCompletions, Ticket
+from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester, Ticket
 from ...models.persist.service import Service, ServiceEnd
 from ...models.primitives.language import Primitive, Step
 from ...models.primitives.messages import TRAILER_BYTES
@@ -24,7 +24,7 @@ from ...sim.bytespace import LINE_BYTES
 from ...sim.errors import InputError, Mistake
 from ..layout import Layout
 from ..parts.onesided import VerbsError
-from ..parts.rpc import Connection
+from ..parts.rpc import PATIENCE, Connection
 from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -34,29 +34,17 @@ SLOTS = 16
 """Receive buffers of a queue pair for updates that come as messages."""
 
 
-PATIENCE = "10 ms"
-"""After what time without a reply a caller looks whether the machine is still there. Assumption: few calls take that.
-"""
-ANSWER = "2 s"
-"""How long anybody waits for an answer: an assumption; longer than an adapter takes to give up on a dead peer, and an
-mds on a data store."""
-
-
 class MachineLost(Exception):
     """A machine that is needed is gone for good."""
 
 
-class NoAnswer(Exception):
-    """A machine has taken a request, and does not answer: it has failed since, perhaps."""
-
-
-FAILURES = (VerbsError, PrimitiveFailed, NoAnswer)
+FAILURES = (VerbsError, PrimitiveFailed)
 """What shows that a machine may be gone."""
 
 
 def check_refusal(error: Exception) -> None:
     """Raise an error again by which an adapter has refused a request: that is no failure of a machine."""
-    if isinstance(error, (VerbsError, PrimitiveFailed)) and not error.disconnected:
+    if isinstance(error, FAILURES) and not error.disconnected:
         raise error
 
 
@@ -152,53 +140,22 @@ class MachineLink:
             self.failed = False
 
 
-class PatientRequester:
-    """A thread's way to another machine's memory over a primitive, which gives up at last."""
-
-    def __init__(self, service: Service, thread: Thread, node: Node) -> None:
-        self._thread = thread
-        self._shared = SharedCompletions(thread, node)
-        self._requester = service.connect(thread, node, self._shared)
-
-    @property
-    def error(self) -> bool:
-        """Whether its queue pair is in the error state."""
-        return self._requester.qp.error
-
-    def post(self, address: int, data: bytes) -> Code:
-        """Post an update; returns what may be waited for."""
-        return self._requester.post([(address, data)])
-
-    def wait(self, ticket: Ticket) -> Code:
-        """Until the primitive has ended. Raises PrimitiveFailed, and :class:`NoAnswer`."""
-        deadline = self._thread.deadline(ANSWER)
-        if not ticket.started:  # it waits for others of its batch, and is posted now
-            yield from self._requester.wait(ticket)
-        while not self._requester.ended(ticket):
-            if not (yield from self._shared.take_next(deadline)):
-                raise NoAnswer(f"no end within {ANSWER}")
-
-    def persist(self, address: int, data: bytes) -> Code:
-        """Post an update, and wait."""
-        yield from self.wait((yield from self.post(address, data)))
-
-
 class DataLink(MachineLink):
     """A link by which data go over the scheme's primitive, too."""
 
     @override
     def connect(self) -> None:
         super().connect()
-        self.way = PatientRequester(self.machine.service, self.thread, self.node)
+        self.requester: PrimitiveRequester = self.machine.service.connect(self.thread, self.node, patience=PATIENCE)
 
     @property
     @override
     def broken(self) -> bool:
-        return self.failed or self.way.error
+        return self.failed or self.requester.qp.error
 
     def write(self, address: int, data: bytes) -> Code:
         """Write data; returns at the primitive's end."""
-        return self.trying(self.way.persist(address, data))
+        return self.trying(self.requester.persist([(address, data)]))
 
     def deliver(self, address: int, data: bytes) -> Code:
         """Write data, and again as long as the machine fails and comes back; nothing where it is lost."""
@@ -213,7 +170,7 @@ class DataLink(MachineLink):
 
     def wait(self, ticket: Ticket) -> Code:
         """Until the primitive has ended for what was posted."""
-        return self.trying(self.way.wait(ticket))
+        return self.trying(self.requester.wait(ticket))
 
 
 class ToldService(Service):

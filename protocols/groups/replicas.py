@@ -19,7 +19,7 @@ from ...models.system import Node
 from ...models.verbs import Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status
 from ..layout import U32, U64, Layout
 from ..parts.onesided import Poster, VerbsError
-from ..parts.rpc import Listener
+from ..parts.rpc import PATIENCE, Listener
 from ..scheme import Role
 from .log import HEAD, EntryPlace, LoggedEntry, LoggedVersion, LogLayout, crc_of, packed
 
@@ -59,7 +59,9 @@ class ReplicaLink:
     def connect(self) -> None:
         """New queue pairs; the ones before are dead."""
         self.broken = False
-        self.requester: PrimitiveRequester = self.replica.service.connect(self.thread, self.node, self._shared)
+        self.requester: PrimitiveRequester = self.replica.service.connect(
+            self.thread, self.node, self._shared, patience=PATIENCE
+        )
         self.reads: QueuePair = self.poster.connect(self.replica.listener.door)
         self.messages: QueuePair = self.poster.open(self._shared.cq)
         self.replica.admit(self.messages, self.client)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from typing_extensions import override
-
 from ...models.cpu import Thread
 from ...models.system import Node
 from ...models.verbs import Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
@@ -33,24 +31,10 @@ SLOTS = 4
 
 
 class Calls(LossyListener):
-    """Calls over a reliable connection that may break: each of its receives completes with an error then."""
+    """Calls over a reliable connection."""
 
     def __init__(self, node: Node, handlers: Mapping[type[Layout], Callable[[Thread, Any], Code]], room: int) -> None:
         super().__init__(node, handlers, QpType.IBV_QPT_RC, message_bytes=room)
-
-    @override
-    def serve(self, thread: Thread) -> Code:
-        while True:
-            completion = yield from thread.poll(self._received)
-            end = self._ends.get(completion.qp.number)
-            if end is None:
-                continue
-            thread.span = completion.span
-            try:
-                yield from self._answer(thread, end, completion)
-            except VerbsError:
-                self._ends.pop(completion.qp.number, None)
-            thread.span = None
 
 
 class InboxEnd:

@@ -18,7 +18,7 @@ from ...models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, 
 from ..layout import Layout
 from .onesided import Door, Poster, VerbsError
 
-__all__ = ["Connection", "Listener", "VerbsError"]
+__all__ = ["PATIENCE", "Connection", "Listener", "VerbsError"]
 
 Code = Generator[Any, Any, Any]
 Handler = Callable[[Thread, Any], Code]
@@ -27,6 +27,10 @@ Handler = Callable[[Thread, Any], Code]
 MESSAGE_BYTES = 256
 """Room for a message in a receive buffer, unless a listener asks for more."""
 
+PATIENCE = "10 ms"
+"""After what time without an answer a caller that is not to wait for ever looks whether its peer is still there.
+Assumption: few answers take so long.
+"""
 NOTICES = 16
 """So many notices may come before a client takes the first of them."""
 
@@ -102,7 +106,8 @@ class Listener:
     def accept(self, thread: Thread, node: Node, scratch_bytes: int, patience: str | None = None) -> Connection:
         """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``.
 
-        With ``patience`` a client that has waited so long for a reply looks whether the server is still there.
+        With ``patience`` (:data:`PATIENCE`) a client that has waited so long for a reply looks whether the server is
+        still there.
         """
         room, here, there = self._message_bytes, self.node.memory["dram"], node.memory["dram"]
         request, reply = there.allocate(room, "request"), there.allocate(room, "reply")

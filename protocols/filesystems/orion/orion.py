@@ -170,7 +170,7 @@ class Orion(Scheme, name="orion"):
             under_way: list[tuple[StoreLink, Ticket]] = []
             for link in session.stores:
                 if not link.lost:
-                    under_way.append((link, (yield from link.way.post(link.machine.address(page), value))))
+                    under_way.append((link, (yield from link.requester.post([(link.machine.address(page), value)]))))
             if not under_way:
                 raise MachineLost("no data store is left")
             return under_way

@@ -21,7 +21,7 @@ from typing_extensions import override
 from ....models.cpu import Signal, Thread
 from ....models.system import Node
 from ...parts.locks import Locks
-from ...parts.rpc import Listener, VerbsError
+from ...parts.rpc import PATIENCE, Connection, Listener, VerbsError
 from ...scheme import Role
 from ..data import Code, Links
 from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
@@ -50,7 +50,6 @@ from .messages import (
 from .repair import ChainReader
 from .shared import CloverParts
 from .space import BufferSpace, Chains
-from .watched import WatchedConnection
 
 ROW_BYTES = HeadRow.size
 EPOCH_NOTICE = 1
@@ -79,7 +78,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             Copy: self.on_copy,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
-        self.rows_key = self.listener.register(self.rows, ROW_BYTES * len(self.sizes.objects)).key
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.serves = self.scheme.serving() is self
         self.space: BufferSpace = self.scheme.full_space()
@@ -87,7 +85,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
-        self.backups: dict[str, list[WatchedConnection]] = {}
+        self.backups: dict[str, list[Connection]] = {}
         """By thread: the connections to the backups."""
 
     @override
@@ -106,9 +104,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         behind = [one for one in self.scheme.standing("metadata") if one.number > self.number]
         self.backups[thread.name] = [one.accept(thread, self.node) for one in behind]
 
-    def accept(self, thread: Thread, node: Node) -> WatchedConnection:
-        """A connection for a thread of another machine."""
-        return WatchedConnection(self.listener.accept(thread, node, WORD), self.rows, self.rows_key)
+    def accept(self, thread: Thread, node: Node) -> Connection:
+        """A connection for a thread of another machine. How that notices that the server is gone is open in the paper,
+        and read so: after a while without a reply it looks.
+        """
+        return self.listener.accept(thread, node, WORD, PATIENCE)
 
     # requests: each returns the reply --------------------------------------------------------------------------------
     def on_open(self, thread: Thread, request: OpenKey) -> Code:

@@ -14,12 +14,11 @@ from typing import Any
 from ....models.cpu import Thread
 from ....models.system import Node
 from ...layout import Layout
-from ...parts.rpc import VerbsError
+from ...parts.rpc import Connection, VerbsError
 from ..data import Code
 from .library import Library
 from .messages import NOT_HERE, RegisterHeld, pack_pointers
 from .metadata import MetadataServer
-from .watched import WatchedConnection
 
 
 class Servers:
@@ -35,10 +34,10 @@ class Servers:
         self._servers = servers
         self._library = library
         self._number = 0
-        self._connection: WatchedConnection | None = self._connect()
+        self._connection: Connection | None = self._connect()
         library.contact = library.contact or thread.deadline(epoch)
 
-    def _connect(self) -> WatchedConnection:
+    def _connect(self) -> Connection:
         connection = self._servers[self._number].accept(self._thread, self._node)
         connection.expect_notices()
         return connection

@@ -32,13 +32,12 @@ from ...guarantees import Claims, Condition
 from ...layout import U32, U64, Block, Layout, Rest
 from ...naming import Option
 from ...parts.onesided import Poster, VerbsError
-from ...parts.rpc import Connection, Listener
-from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme, Sizes
+from ...parts.rpc import Listener
+from ...scheme import Request, Role, Scheme, Sizes
+from ..calling import CallingClient, ObjectGet, ObjectPut
 from .offload import WORD, AdapterChain, ChainBroken, ChainHop
 
 Code = Generator[Any, Any, Any]
-PATIENCE = "10 ms"
-"""After what time without a reply a client looks whether the head is still there. Assumption: no call takes so long."""
 LOCKED, FREE = 1, 0
 
 
@@ -60,19 +59,6 @@ def entry_crc(head: bytes) -> int | None:
     """The checksum that an entry's first line says; None for one that was never written."""
     crc, sequence = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
     return crc if sequence else None
-
-
-class GroupPut(Layout):
-    """Write an object; the reply says nothing."""
-
-    number = U32()
-    value = Rest()
-
-
-class GroupGet(Layout):
-    """Read an object: the reply."""
-
-    number = U32()
 
 
 class StoreLayout:
@@ -198,42 +184,10 @@ class HyperLoop(Scheme, name="hyperloop"):
             expected = "a primitive that adapters do alone, by at most one kind of request behind the WRITE"
             raise InputError(Mistake(f"'{cls.primitive.name}' in '{cls.name}'", expected, field="scheme"))
 
-    class Client(Role, invokes=True):
+    class Client(CallingClient):
         """A machine whose processes call the head."""
 
-        scheme: HyperLoop
-
-        @override
-        def connect(self, thread: Thread) -> list[Connection]:
-            return [self.connection(thread)]
-
-        def connection(self, thread: Thread) -> Connection:
-            """A connection to the head's process of now."""
-            head: HyperLoop.Head = self.scheme.roles["head"][0]
-            return head.listener.accept(thread, self.node, 64, PATIENCE)
-
-        @override
-        def perform(self, session: list[Connection], request: Request) -> Code:
-            """Of a put that was cut short nobody knows; a get is repeated with the head that begins again."""
-            value, number = request.step.value, self.sizes.objects.index(request.step.object)
-            while True:
-                try:
-                    if value is None:
-                        found = yield from session[0].call(GroupGet, number=number)
-                        if not found:
-                            raise OperationFailed("all replicas are lost")
-                        return found
-                    if (yield from session[0].call(GroupPut, number=number, value=value)) != b"replicated":
-                        raise OutcomeUnknown("all replicas are lost")
-                    return None
-                except VerbsError as error:
-                    if not error.disconnected:
-                        raise
-                    thread = session[0].thread
-                    yield from self.scheme.roles["head"][0].listener.until_listening(thread)
-                    session[0] = self.connection(thread)
-                    if value is not None:
-                        raise OutcomeUnknown(str(error)) from error
+        answering = "head"
 
     class Head(Role, memory=("dram",)):
         """The machine that appends to the log: a database's primary."""
@@ -252,7 +206,7 @@ class HyperLoop(Scheme, name="hyperloop"):
             self.locals: AdapterChain | None = None
             self.reads: list[tuple[ChainReplica, QueuePair]] = []
             room = 64 + self.sizes.value_bytes
-            handlers: Mapping[type[Layout], Any] = {GroupPut: self.on_put, GroupGet: self.on_get}
+            handlers: Mapping[type[Layout], Any] = {ObjectPut: self.on_put, ObjectGet: self.on_get}
             self.listener = Listener(self.node, handlers, message_bytes=room)
 
         @override
@@ -273,7 +227,7 @@ class HyperLoop(Scheme, name="hyperloop"):
                 self.locals = self.chain(thread, self.node, self.replicas, local=True)
 
         # requests -----------------------------------------------------------------------------------------------------
-        def on_get(self, thread: Thread, request: GroupGet) -> Code:
+        def on_get(self, thread: Thread, request: ObjectGet) -> Code:
             """READ the newest version from the last replica, or from the one before it."""
             layout = self.scheme.layout
             own = [sequence for sequence, number in self.objects.items() if number == request.number]
@@ -291,7 +245,7 @@ class HyperLoop(Scheme, name="hyperloop"):
                     yield from self.mend(thread)
             return b""
 
-        def on_put(self, thread: Thread, request: GroupPut) -> Code:
+        def on_put(self, thread: Thread, request: ObjectPut) -> Code:
             """Append an entry, at all replicas, once those that are due have been applied."""
             layout, due = self.scheme.layout, min(int(self.scheme.option("apply")), self.scheme.layout.entries - 1)
             value = request.number.to_bytes(WORD, "little") + request.value
@@ -309,7 +263,7 @@ class HyperLoop(Scheme, name="hyperloop"):
                 self.tail += 1
                 self.objects[self.tail] = request.number
                 return b"replicated"
-            return b"lost"
+            return b""
 
         def apply(self) -> Code:
             """Apply the entries that have not been: lock, copy, unlock; then move the log's head."""

@@ -16,7 +16,7 @@ from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
 from ...layout import U32, Layout, Rest
 from ...parts.onesided import VerbsError
-from ...parts.rpc import Connection, Listener
+from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     def serve_clients(self, thread: Thread | None) -> None:
         """Listen to clients; with a ``thread`` whose msyncs go to the other machine."""
-        self.link = None if thread is None else self.other.service.connect(thread, self.node)
+        self.link = None if thread is None else self.other.service.connect(thread, self.node, patience=PATIENCE)
         self.listener.listen()
 
     # requests ---------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         if counts == other and mine != other:
             yield from self.copy_from(thread, connection)
         self.epoch = max(mine[0], other[0])
-        self.link = there.service.connect(thread, self.node)
+        self.link = there.service.connect(thread, self.node, patience=PATIENCE)
         yield from self.make_mirror(thread, self.link)
         self.listener.listen()
 
@@ -389,7 +389,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         """Copy the image to the machine that asks, while no msync runs; msyncs go there from now on."""
         while self.stance is not Stance.ALONE:  # its heartbeats have not stayed away for long enough
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
-        link = self.other.service.connect(thread, self.node)
+        link = self.other.service.connect(thread, self.node, patience=PATIENCE)
         yield from self.make_mirror(thread, link)
         self.link = link
         return b"mirror"

@@ -28,14 +28,11 @@ from ....sim.bytespace import LINE_BYTES
 from ...guarantees import Claims, Condition
 from ...naming import Option
 from ...parts.onesided import VerbsError
-from ...parts.rpc import Connection, Listener
+from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 from .machine import Load, MojimMachine, Msync, Ranges, Stance
 
 Code = Generator[Any, Any, Any]
-PATIENCE = "10 ms"
-"""After what time without a reply a client looks whether the machine is still there. Assumption: no call takes so long.
-"""
 
 
 class Mojim(Scheme, name="mojim"):

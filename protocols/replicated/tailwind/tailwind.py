@@ -28,11 +28,12 @@ from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
 from ...guarantees import Claims, Condition
-from ...layout import U32, Layout, Rest
+from ...layout import Layout
 from ...naming import Option
 from ...parts.onesided import VerbsError
-from ...parts.rpc import Connection, Listener
-from ...scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
+from ...parts.rpc import PATIENCE, Connection, Listener
+from ...scheme import Request, Role, Scheme, Sizes
+from ..calling import CallingClient, ObjectGet, ObjectPut
 from .segments import (
     CLOSED,
     NONE,
@@ -47,22 +48,6 @@ from .segments import (
 )
 
 Code = Generator[Any, Any, Any]
-PATIENCE = "10 ms"
-"""After what time without a reply a client looks whether the primary is still there. Assumption: no call takes so long.
-"""
-
-
-class RecordPut(Layout):
-    """Write an object; the reply says nothing."""
-
-    number = U32()
-    value = Rest()
-
-
-class RecordGet(Layout):
-    """Read an object: the reply."""
-
-    number = U32()
 
 
 class BackupLink:
@@ -89,7 +74,7 @@ class BackupLink:
     def post(self, place: int, record: bytes) -> Code:
         """Begin to write records from a place on; returns the ticket."""
         if self.requester is None:
-            self.requester = self.backup.service.connect(self.thread, self.node)
+            self.requester = self.backup.service.connect(self.thread, self.node, patience=PATIENCE)
         return (yield from self.requester.post([(self.backup.place(place), record)]))
 
     def wait(self, ticket: Any) -> Code:
@@ -131,38 +116,10 @@ class Tailwind(Scheme, name="tailwind"):
         self.log = LogGeometry.of(sizes, int(self.option("segment")))
         super().__init__(*args)
 
-    class Client(Role, invokes=True):
+    class Client(CallingClient):
         """A machine whose processes call the primary."""
 
-        scheme: Tailwind
-
-        @override
-        def connect(self, thread: Thread) -> list[Connection]:
-            return [self.connection(thread)]
-
-        def connection(self, thread: Thread) -> Connection:
-            """A connection to the primary's process of now."""
-            primary: Tailwind.Primary = self.scheme.roles["primary"][0]
-            return primary.listener.accept(thread, self.node, 64, PATIENCE)
-
-        @override
-        def perform(self, session: list[Connection], request: Request) -> Code:
-            """Of a put that was cut short nobody knows; a get is repeated with the primary that begins again."""
-            value, number = request.step.value, self.sizes.objects.index(request.step.object)
-            while True:
-                try:
-                    if value is None:
-                        return (yield from session[0].call(RecordGet, number=number))
-                    yield from session[0].call(RecordPut, number=number, value=value)
-                    return None
-                except VerbsError as error:
-                    if not error.disconnected:
-                        raise
-                    thread = session[0].thread
-                    yield from self.scheme.roles["primary"][0].listener.until_listening(thread)
-                    session[0] = self.connection(thread)
-                    if value is not None:
-                        raise OutcomeUnknown(str(error)) from error
+        answering = "primary"
 
     class Primary(Role, memory=("dram",)):
         """The machine that answers clients; its log is in DRAM."""
@@ -181,7 +138,7 @@ class Tailwind(Scheme, name="tailwind"):
             """By object: the place of its newest record."""
             self.links: list[BackupLink] = []
             room = 64 + self.sizes.value_bytes
-            self.listener = Listener(self.node, {RecordPut: self.on_put, RecordGet: self.on_get}, message_bytes=room)
+            self.listener = Listener(self.node, {ObjectPut: self.on_put, ObjectGet: self.on_get}, message_bytes=room)
 
         @override
         def start(self) -> None:
@@ -202,12 +159,12 @@ class Tailwind(Scheme, name="tailwind"):
             return self.own + segment * self.scheme.log.segment_bytes + turn * self.scheme.log.record_bytes
 
         # requests -----------------------------------------------------------------------------------------------------
-        def on_get(self, thread: Thread, request: RecordGet) -> Code:
+        def on_get(self, thread: Thread, request: ObjectGet) -> Code:
             """Load the newest record's value."""
             address = self.address(self.index[request.number]) + LogRecord.size
             return (yield from thread.load(address, self.sizes.value_bytes))
 
-        def on_put(self, thread: Thread, request: RecordPut) -> Code:
+        def on_put(self, thread: Thread, request: ObjectPut) -> Code:
             """Append a record here and at all backups."""
             place, log = self.tail, self.scheme.log
             if place >= log.segments * log.segment:

@@ -107,7 +107,7 @@ class UnflushedLink(ServerLink):
     """The data are written, and the primitive's steps left out."""
 
     def write(self, address: int, data: bytes) -> Code:
-        yield from self.way._requester.write([(address, data)])
+        yield from self.requester.write([(address, data)])
 
 
 class OctopusUnflushed(Octopus, name="octopus-twin-unflushed"):

@@ -119,8 +119,8 @@ def test_the_window_is_a_heartbeat_and_the_flush_of_the_whole_cache():
     [
         (twins.MarkFirst, "all power", {"value": "64 B", "operations": 1}),
         (twins.TrustsThePrimary, "all power", {}),
-        (twins.AppliesAtOnce, "all power in recovery", {"ddio": "on"}),
-        (twins.NotSent, "primary[0] lost", {}),
+        (twins.AppliesUnflushed, "all power in recovery", {"ddio": "on"}),
+        (twins.SentLate, "primary[0] lost", {}),
     ],
 )
 def test_a_twin_without_a_step_is_caught(twin, fault, more):

@@ -41,7 +41,7 @@ class NoWholeFlush(Mojim, name="mojim-twin-no-whole-flush"):
                 yield from self.is_alone(thread)
 
 
-class AppliesAtOnce(Mojim, name="mojim-twin-applies-unflushed"):
+class AppliesUnflushed(Mojim, name="mojim-twin-applies-unflushed"):
     """The mirror says that it has applied an msync whose image it has not flushed."""
 
     title = "the mirror does not flush what it applies"
@@ -61,7 +61,7 @@ class TrustsThePrimary(Mojim, name="mojim-twin-trusts-the-primary"):
             yield from ()
 
 
-class NotSent(Mojim, name="mojim-twin-not-sent"):
+class SentLate(Mojim, name="mojim-twin-sent-late"):
     """An msync goes to the mirror behind its response, and the primary flushes nothing."""
 
     title = "the mirror has an msync late"
