@@ -172,7 +172,13 @@ class Responder:
             placement, key = inbound.placement(relaxed), _key(packet)
             taken = end.receiving
             scattered = sends and taken is not None and taken.__class__ is ScatterRecvWR
-            for place, piece in taken.pieces(at, payload) if scattered else ((address + at, payload),):  # type: ignore[union-attr]
+            if scattered:
+                pieces = taken.pieces(at, payload)  # type: ignore[union-attr]
+            elif sends or not self.regions.files:
+                pieces = [(address + at, payload)]
+            else:
+                pieces = self._pieces(message, at, payload)
+            for place, piece in pieces:
                 if may_go and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
                     self.post_write(end, message, kind, placement, piece, place, key)
                 else:
@@ -193,6 +199,14 @@ class Responder:
             plain = message.end.plain
             if observe is None and opcode is _WRITE and payload and plain is not None and plain.arrivals is not None:
                 open_writes(self._nic, end, message)
+
+    def _pieces(self, message: Message, at: int, payload: bytes) -> list[tuple[int, bytes]]:
+        """Where the bytes of a WRITE go that begin ``at`` its offset: of a file's region, extent by extent."""
+        found, start = [], 0
+        for place, length in self.regions.places(message.work.rkey, message.work.remote_address + at, len(payload)):
+            found.append((place, payload[start : start + length]))
+            start += length
+        return found
 
     def _stay(
         self,
@@ -230,7 +244,7 @@ class Responder:
         """
         now_ps = self.clock._now
         self.slot.settle(message.key if staged is None else staged)
-        address = message.work.remote_address if address is None else address
+        address = self.regions.place(message.work) if address is None else address
         lanes = end.inbound.lanes(address)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         for at, piece in self.slot.link.tlps(address, data):
@@ -246,8 +260,9 @@ class Responder:
         self.slot.settle(message.key)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         start_ps, at_root_ps = self.slot.link.write(now_ps, len(data))
-        lanes = end.inbound.lanes(message.work.remote_address)
-        lanes.write_result(message.work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
+        address = self.regions.place(message.work)
+        lanes = end.inbound.lanes(address)
+        lanes.write_result(address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
     # requests that are answered once executed ---------------------------------------------------------------
     def serve(self, packet: Packet) -> None:
@@ -270,7 +285,7 @@ class Responder:
             and not self.regions.relaxed(message.work.rkey)
             and self.regions.refuses(message.work) is None
         ):
-            reads = self.host.destination(message.work.remote_address).number
+            reads = self.host.destination(self.regions.place(message.work)).number
         if end.order.idle(now_ps):
             start(lambda: now_ps, end.order.begin(kind, reads))
         else:

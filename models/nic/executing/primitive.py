@@ -32,6 +32,7 @@ from .known import KnownFacts, Written, together
 if TYPE_CHECKING:
     from ..ends import ReceiveEnd
     from ..message import Message
+    from ..protection import Regions
     from .order import Running
 
 
@@ -50,8 +51,16 @@ def arrived(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
     if end.reliable and run.order.program.answers:
         end.responses.expect(message)
     elif end.reliable:
-        nic.answers.acknowledge(end, message, end.inbound.acknowledged(message.work.remote_address))
+        nic.answers.acknowledge(end, message, end.inbound.acknowledged(nic.regions.place(message.work)))
     run.start(None)
+
+
+def in_memory(regions: Regions, key: int, order: PrimitiveOrder) -> PrimitiveOrder:
+    """An order whose ranges are where a file's bytes lie in memory, if the key is a file's."""
+    if not regions.files:
+        return order
+    pieces = tuple(piece for address, length in order.ranges for piece in regions.places(key, address, length))
+    return replace(order, ranges=pieces)
 
 
 class PrimitiveRun:
@@ -62,7 +71,7 @@ class PrimitiveRun:
         self.end = end
         self.message = message
         assert isinstance(message.work.order, PrimitiveOrder)
-        self.order = message.work.order
+        self.order = in_memory(nic.regions, message.work.rkey, message.work.order)
         program = self.order.program
         running.holds = frozenset(map(RequestKind, program.holds))
         self._running = running
@@ -313,7 +322,7 @@ class PrimitiveRun:
         if extent == "region":
             region = nic.regions.find(self.message.work.rkey)
             assert region is not None
-            address, length = region.address, region.length
+            address, length = nic.regions.spanned(region.key, region.address, region.length)
         elif extent == "drained":
             device, offset = nic.host.memory.locate(address)
             address, length = address - offset, device.space.size_bytes
