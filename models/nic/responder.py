@@ -14,6 +14,7 @@ from typing import Any
 
 from ...sim.stations import Credits
 from ..durability.rules import Placement, RequestKind
+from ..primitives.order import PrimitiveOrder
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
@@ -33,6 +34,8 @@ from .staging import Staging
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
+_BUFFERED = frozenset({_WRITE, Opcode.PRIMITIVE_WRITE})
+"""Requests that the persist buffer takes behind an epoch: others wait until it is over."""
 _SUCCESS = Status.IBV_WC_SUCCESS
 
 
@@ -53,6 +56,8 @@ class Responder:
         draw = partial(nic.host.draw, f"staging of {nic.name}")
         self.drain = Staging(nic.clock, nic.slot, platform, draw, self._leaves_staging)
         self._atomic_unit = AtomicUnit(nic)
+        self.engines: dict[str, int] = {}
+        """By step of a primitive: until when its engine is busy."""
         self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
         """A FLUSH writes lines back as a core does."""
 
@@ -73,7 +78,9 @@ class Responder:
         else:
             if last and end.reliable:
                 end.responses.expect(message)
-            end.order.arrive(KIND[message.opcode], self.clock._now, partial(self._stage_in_turn, packet))
+            follows = message.opcode in _BUFFERED
+            start = partial(self._stage_in_turn, packet)
+            end.order.arrive(KIND[message.opcode], self.clock._now, start, follows=follows)
 
     def wait_for_room(self, room_ps: int | None, packet: Packet, address: int) -> None:
         """The first packet of the queue waits for room: until an instant, or until one is known (None)."""
@@ -165,7 +172,9 @@ class Responder:
         now_ps, opcode = self.clock._now, message.opcode
         kind, sends = KIND[opcode], opcode in SENDS
         inbound = end.inbound
-        inbound.behind_executed(kind, now_ps)
+        gated = self.drain.gated(end)
+        if not gated:
+            inbound.behind_executed(kind, now_ps)
         if payload:
             relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
@@ -179,7 +188,7 @@ class Responder:
             else:
                 pieces = self._pieces(message, at, payload)
             for place, piece in pieces:
-                if may_go and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
+                if may_go and not gated and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
                     self.post_write(end, message, kind, placement, piece, place, key)
                 else:
                     self._stay(end, message, kind, placement, piece, place, key)
@@ -219,13 +228,14 @@ class Responder:
         key: int,
     ) -> None:
         """A packet of ``message`` has to wait in staging."""
-        lanes, now_ps = end.inbound.lanes(address), self.clock._now
+        lanes, now_ps, chunks = end.inbound.lanes(address), self.clock._now, self._nic.ordering.trace.chunks
+        before = len(chunks)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         tlps = [
             (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self.drain.credits))
             for at, piece in self.slot.link.tlps(address, data)
         ]
-        self.drain.wait(end, key, tlps)
+        self.drain.wait(end, key, tlps, kind, chunks[before:])
 
     def post_write(
         self,
@@ -289,7 +299,11 @@ class Responder:
         if end.order.idle(now_ps):
             start(lambda: now_ps, end.order.begin(kind, reads))
         else:
-            end.order.arrive(kind, now_ps, start, reads)
+            order = message.work.order if message.opcode is Opcode.PRIMITIVE else None
+            follows, holds = False, frozenset[RequestKind]()
+            if isinstance(order, PrimitiveOrder):
+                follows, holds = order.program.buffered, frozenset(map(RequestKind, order.program.holds))
+            end.order.arrive(kind, now_ps, start, reads, holds=holds, follows=follows)
 
     def _serve_in_turn(
         self, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running
