@@ -357,7 +357,8 @@ class PrimitiveRun:
         behind = self._known[step.id].behind or {}
         ends: list[ReceiveEnd] = [qp.end.receive for qp in nic.queue_pairs]
         owners = [end for end in ends if end is self.end or any(c in behind for c in _channels(end))]
-        every = [piece for end in owners for piece in end.inbound.covered(address, length)]
+        found = [piece for end in owners for piece in end.inbound.covered(address, length)]
+        every = [piece for piece in found if piece.chunk.kept_ps <= nic.clock.now_ps]  # not those of later epochs
         certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
         return certain, every
 
