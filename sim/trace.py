@@ -70,6 +70,9 @@ class Chunk:
     behind: tuple[tuple[int, int], ...] = ()
     """Release edges (channel, count): this chunk is visible only if the first ``count`` chunks of the channel are."""
 
+    kept_ps: int = 0
+    """Until when whoever accepted it keeps it for certain: before that it is nowhere else, however fast others are."""
+
     def force(self, stage: Stage, at_ps: int, rule: str) -> None:
         """It is certainly at ``stage`` (hence at all before it) from ``at_ps`` on."""
         forced_ps = list(self.forced_ps)

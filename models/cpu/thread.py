@@ -20,6 +20,7 @@ from ..profiles.parameters.cpu import CpuParameters
 from ..profiles.platform import Platform
 from ..verbs import wqe
 from ..verbs.cross_channel import encode
+from ..verbs.files import FileRegion
 from ..verbs.objects import CompletionQueue, ProtectionDomain, QueuePair, SharedReceiveQueue, WorkCompletion
 from ..verbs.opcodes import Opcode
 from ..verbs.work import INLINE, MemoryRegion, RecvWR, SendWR
@@ -167,6 +168,32 @@ class Thread(SpinningThread, CompletionEvents):
         pages = (address + length - 1) // system.page_bytes - address // system.page_bytes + 1
         yield from self.kernel(system.reg_mr_ps + pages * system.reg_mr_page_ps)
         return domain.reg_mr(address, length, **access)
+
+    def reg_file_mr(self, domain: ProtectionDomain, extents: Sequence[tuple[int, int]], **access: Any) -> Code:
+        """``reg_file_mr`` while the program runs; returns the region.
+
+        Assumption: an entry of an extent takes what one of a page takes; the file system, not the call, keeps its
+        blocks where they are.
+        """
+        system = self._cpu.os
+        yield from self.kernel(system.reg_mr_ps + len(extents) * system.reg_mr_page_ps)
+        return domain.reg_file_mr(extents, **access)
+
+    def append_extent(self, domain: ProtectionDomain, region: FileRegion, address: int, length: int) -> Code:
+        """A registered file grows, in the file system's own call: an entry more, and no registration; returns the
+        region as it is now.
+        """
+        yield from self.kernel(self._cpu.os.reg_mr_page_ps)
+        return domain.append_extent(region, address, length)
+
+    def remap(self, domain: ProtectionDomain, region: FileRegion, offset: int, address: int, length: int) -> Code:
+        """A range of a registered file is moved, in the file system's own call: the time of the entries that are new;
+        returns the region as it is now.
+        """
+        found = domain.remap(region, offset, address, length)
+        new = sum(extent.number >= region.numbered for extent in found.extents)
+        yield from self.kernel(new * self._cpu.os.reg_mr_page_ps)
+        return found
 
     def dereg_mr(self, domain: ProtectionDomain, region: MemoryRegion) -> Code:
         """``ibv_dereg_mr``: the adapter forgets the region, then its pages are unpinned."""

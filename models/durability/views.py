@@ -115,10 +115,13 @@ class Views:
         A chunk that certainly survives proves it of all before it, hence the minimum over those behind.
         """
         musts: dict[int, dict[int, int]] = {}
+        kept: dict[tuple[int, int], int] = {}
         for pieces in self.pieces.values():
             for piece in pieces:
                 if piece.tied:
                     own = musts.setdefault(piece.chunk.channel, {})
+                    if piece.chunk.kept_ps:
+                        kept[piece.chunk.channel, piece.chunk.position] = piece.enters_ps
                     own[piece.chunk.position] = min(piece.must_ps, own.get(piece.chunk.position, NEVER))
         found = {}
         for channel, own in musts.items():
@@ -127,7 +130,8 @@ class Views:
             for position in range(len(chunks) - 1, -1, -1):
                 behind = min(behind, own.get(position, NEVER))
                 least.append(behind)
-            found[channel] = ([chunk.reached_ps[Stage.ACCEPTED] for chunk in chunks], least[::-1])
+            enters = [kept.get((channel, chunk.position), chunk.reached_ps[Stage.ACCEPTED]) for chunk in chunks]
+            found[channel] = (enters, least[::-1])
         for pieces in self.pieces.values():
             for piece in pieces:
                 if piece.tied:
@@ -153,7 +157,7 @@ class Views:
             start=start - line * LINE_BYTES,
             data=chunk.data[start - chunk.address : end - chunk.address],
             tied=(safe <= Stage.VISIBLE and channel.ordered) or channel.versions,
-            enters_ps=chunk.reached_ps[Stage.ACCEPTED],
+            enters_ps=_enters_ps(chunk, safe),
             must_ps=must_ps,
             timed_ps=timed_ps,
             group=~chunk.number if channel.loose else chunk.channel,
@@ -205,6 +209,8 @@ class Views:
         """Where a chunk may be: anywhere from where it was forced to, since a move may also happen early."""
         if chunk.reached_ps[Stage.ACCEPTED] > at_ps:
             return set()
+        if chunk.kept_ps > at_ps:
+            return {PLACES[chunk.path][Stage.ACCEPTED]}
         forced = max((stage for stage in Stage if chunk.forced_ps[stage] <= at_ps), default=Stage.ACCEPTED)
         if chunk.flushed_ps and all(ps <= at_ps for ps in chunk.flushed_ps.values()):
             touched = lines(chunk.address, len(chunk.data))
@@ -387,6 +393,12 @@ def _with_all(base: bytes, pieces: Sequence[Piece]) -> bytes:
     for piece in pieces:
         piece.apply(content)
     return bytes(content)
+
+
+def _enters_ps(chunk: Chunk, safe: Stage) -> int:
+    """From when on a chunk may survive: it is accepted, and not kept in a place that does not."""
+    accepted_ps = chunk.reached_ps[Stage.ACCEPTED]
+    return accepted_ps if safe is Stage.ACCEPTED else max(accepted_ps, chunk.kept_ps)
 
 
 def _coherent_order(piece: Piece) -> tuple[int, int, int]:

@@ -33,7 +33,7 @@ from .port import Port
 from .protection import Regions
 from .responses import Responses
 from .slot import Slot
-from .sram import SramEntry, Tables
+from .sram import SramEntry, Tables, translated_by
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 
@@ -114,7 +114,7 @@ class Adapter:
     def keep_region(self, region: MemoryRegion, count: int = 1) -> None:
         """A region's protection entry and a translation entry for each page exist; with a ``count`` of -1 no more."""
         self.sram.exist(SramEntry.MPT, count)
-        self.sram.exist(SramEntry.MTT, count * len(region.pages(region.address, region.length)))
+        self.sram.exist(translated_by(region), count * len(region.pages(region.address, region.length)))
 
     def execution_order(self) -> ExecutionOrder:
         """A new queue pair's one at its responder."""
@@ -141,6 +141,8 @@ class Adapter:
         found |= {f"posted {opcode}": number for opcode, number in ((_WRITE, writes), *self.posted.items()) if number}
         for entry in SramEntry:
             room = self.sram.rooms[entry]
+            if entry is SramEntry.EXTENT and not self.regions.files:
+                continue
             found[f"sram_hits {entry}"] = room.hits.get(entry, 0)
             found[f"sram_misses {entry}"] = room.misses.get(entry, 0)
         return found

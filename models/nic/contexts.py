@@ -19,7 +19,7 @@ from ..verbs.ties import PACKET_SHIFT, RESPONSE
 from .ends import ReceiveEnd
 from .message import Message, Packet
 from .packets import ATOMIC_BYTES
-from .sram import CACHES, SramEntry
+from .sram import CACHES, SramEntry, translated_by
 
 if TYPE_CHECKING:
     from .adapter import Adapter
@@ -68,6 +68,8 @@ class Contexts:
         self._lines: dict[tuple[int, int], deque[Step]] = {}
         """Steps of a queue pair that wait, in order: those of requests to it, and those of responses."""
         self._misses = {CACHES[name]: Misses(cache.under_way) for name, cache in nic.parameters.caches.items()}
+        if SramEntry.MTT in self._misses:
+            self._misses[SramEntry.EXTENT] = self._misses[SramEntry.MTT]
 
     # the requester's steps ----------------------------------------------------------------------------------
     def posted(self, messages: list[Message], go: Callable[[], None]) -> None:
@@ -140,7 +142,7 @@ class Contexts:
             return
         self._look(needs, SramEntry.MPT, region.key)
         for page in region.pages(address, n_bytes):
-            self._look(needs, SramEntry.MTT, (region.key, page))
+            self._look(needs, translated_by(region), (region.key, page))
 
     def _join(self, name: tuple[int, int], step: Step) -> None:
         line = self._lines.setdefault(name, deque())

@@ -124,6 +124,8 @@ class Responding(Protocol):
     held: deque[Any]
     """Requests that wait for room in it."""
     drain: Staging
+    engines: dict[str, int]
+    """By step of a primitive: until when its engine is busy."""
     flush_issue_ps: int
     """The time from one line that a FLUSH writes back to the next."""
     flush_keeps_lines: bool

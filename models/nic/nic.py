@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..durability.ordering import Ordering
 from ..fabric.fabric import NO_QUEUE_PAIR, Departure, Fabric
 from ..host.hostmemory import HostMemory
 from ..profiles.platform import Platform
+from ..verbs.files import FileRegion
 from ..verbs.objects import QueuePair
 from ..verbs.opcodes import NON_POSTED, Access, Opcode
 from ..verbs.ties import NEXT_REQUEST, RESPONSE, phase_of
@@ -31,6 +32,7 @@ from .plainway.way import plain_way
 from .reliability import Acknowledgements
 from .requester import Requester
 from .responder import Responder
+from .sram import SramEntry
 from .wire import ShortWire, crossed
 
 DISCONNECT_BYTES = 290
@@ -81,6 +83,21 @@ class Nic(Adapter):
         region = self.regions.register(address, length, access, page_bytes)
         self.keep_region(region)
         return region
+
+    def register_file(self, ranges: Sequence[tuple[int, int]], access: Access) -> FileRegion:
+        """A file's key, with an entry for each of its ranges. Raises ValueError for what is no file."""
+        region = self.regions.register_file(ranges, access)
+        self.keep_region(region)
+        return region
+
+    def change_file(self, region: FileRegion) -> None:
+        """The entries of a file that are no more are dropped. Raises ValueError for one that is not registered."""
+        before = self.regions.change_file(region)
+        self.sram.exist(SramEntry.EXTENT, len(region.extents) - len(before.extents))
+        kept = {extent.number for extent in region.extents}
+        for extent in before.extents:
+            if extent.number not in kept:
+                self.sram.drop(SramEntry.EXTENT, (region.key, extent.number))
 
     def deregister(self, region: MemoryRegion) -> None:
         """``ibv_dereg_mr``. Raises KeyError for a region that is not registered."""

@@ -7,10 +7,12 @@ WRITE: Linux, drivers/infiniband/sw/rxe, check_rkey and the checks of each opcod
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from ..durability.places import Domain
 from ..durability.rules import Target
 from ..host.hostmemory import HostMemory
+from ..verbs.files import FileRegion
 from ..verbs.opcodes import ATOMICS, FLUSHES, Access, FlushLevel, FlushType, Opcode, Status
 from ..verbs.work import MemoryRegion, SendWR
 from .packets import ATOMIC_BYTES
@@ -36,6 +38,8 @@ class Regions:
         self._force_relaxed = force_relaxed
         self._by_key: dict[int, MemoryRegion] = {}
         self._keys = itertools.count(1)
+        self.files = 0
+        """How many files have been registered."""
 
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
         """Register a range whose mapping has pages of ``page_bytes``.
@@ -52,6 +56,44 @@ class Regions:
         self._by_key[region.key] = region
         return region
 
+    def register_file(self, ranges: Sequence[tuple[int, int]], access: Access) -> FileRegion:
+        """Register a file that lies in these ranges. Raises ValueError as :meth:`register`, and for what is no file."""
+        self._check_file(ranges)
+        first = self.register(*ranges[0], access, page_bytes=ranges[0][1])
+        region = FileRegion(0, 0, first.key, access).appended(ranges)
+        self._by_key[region.key] = region
+        self.files += 1
+        return region
+
+    def change_file(self, region: FileRegion) -> FileRegion:
+        """A file has other extents; returns it as it was. Raises ValueError for one that has changed meanwhile."""
+        before = self._by_key.get(region.key)
+        if not isinstance(before, FileRegion) or before.numbered >= region.numbered:
+            raise ValueError(f"the region {region.key} is no file that is registered, or has changed since")
+        self._check_file([(extent.address, extent.length) for extent in region.extents])
+        self._by_key[region.key] = region
+        return before
+
+    def _check_file(self, ranges: Sequence[tuple[int, int]]) -> None:
+        devices = {
+            self._host.memory.locate(at)[0].name for start, length in ranges for at in (start, start + length - 1)
+        }
+        if len(devices) != 1 or any(length <= 0 for _, length in ranges):
+            found = ", ".join(sorted(devices)) or "none"
+            raise ValueError(f"a file of {len(ranges)} extents, in {found}: none is empty, and all are in one device")
+
+    def places(self, key: int, address: int, length: int) -> list[tuple[int, int]]:
+        """Where the bytes lie in memory that a request with this key names: pieces, if it is a file's."""
+        region = self._by_key.get(key)
+        return region.places(address, length) if isinstance(region, FileRegion) else [(address, length)]
+
+    def place(self, work: SendWR) -> int:
+        """Where the first byte lies in memory that a request names."""
+        region = self._by_key.get(work.rkey)
+        if not isinstance(region, FileRegion):
+            return work.remote_address
+        return region.places(work.remote_address, 1)[0][0]
+
     def deregister(self, region: MemoryRegion) -> None:
         """Remove a region: its key is invalid from now on. Raises KeyError if it was not registered."""
         del self._by_key[region.key]
@@ -64,8 +106,14 @@ class Regions:
         """The range (address, length) of a FLUSH: its own, or that of its key's region."""
         if work.flush_level == FlushLevel.IBV_FLUSH_MR:
             region = self._by_key[work.rkey]
-            return region.address, region.length
-        return work.remote_address, work.length
+            return self.spanned(work.rkey, region.address, region.length)
+        return self.spanned(work.rkey, work.remote_address, work.length)
+
+    def spanned(self, key: int, address: int, length: int) -> tuple[int, int]:
+        """From the first byte of a range to its last, as it lies in memory."""
+        pieces = self.places(key, address, length) or [(address, length)]
+        start = min(place for place, _ in pieces)
+        return start, max(place + size for place, size in pieces) - start
 
     def relaxed(self, key: int) -> bool:
         """Whether requests with this key carry PCIe's relaxed-ordering bit."""
@@ -104,10 +152,10 @@ class Regions:
         return None
 
     def local(self, lkey: int | None, address: int, length: int, written: bool) -> bool:
-        """Whether the adapter may read (or write) a local buffer."""
+        """Whether the adapter may read (or write) a local buffer: none is named by a file's key."""
         if lkey is None:
             return True
         region = self._by_key.get(lkey)
-        if region is None or not region.covers(address, length):
+        if region is None or isinstance(region, FileRegion) or not region.covers(address, length):
             return False
         return not written or Access.IBV_ACCESS_LOCAL_WRITE in region.access

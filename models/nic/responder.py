@@ -14,6 +14,7 @@ from typing import Any
 
 from ...sim.stations import Credits
 from ..durability.rules import Placement, RequestKind
+from ..primitives.order import PrimitiveOrder
 from ..profiles.platform import Platform
 from ..verbs.opcodes import ATOMICS, CARRYING, KIND, RECEIVING, SENDS, Opcode, Status
 from ..verbs.ties import PACKET_SHIFT
@@ -33,6 +34,8 @@ from .staging import Staging
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _READ = Opcode.IBV_WR_RDMA_READ
+_BUFFERED = frozenset({_WRITE, Opcode.PRIMITIVE_WRITE})
+"""Requests that the persist buffer takes behind an epoch: others wait until it is over."""
 _SUCCESS = Status.IBV_WC_SUCCESS
 
 
@@ -53,6 +56,8 @@ class Responder:
         draw = partial(nic.host.draw, f"staging of {nic.name}")
         self.drain = Staging(nic.clock, nic.slot, platform, draw, self._leaves_staging)
         self._atomic_unit = AtomicUnit(nic)
+        self.engines: dict[str, int] = {}
+        """By step of a primitive: until when its engine is busy."""
         self.flush_issue_ps, self.flush_keeps_lines = platform.cpu.clwb_ps, not platform.cpu.clwb_invalidates
         """A FLUSH writes lines back as a core does."""
 
@@ -73,7 +78,9 @@ class Responder:
         else:
             if last and end.reliable:
                 end.responses.expect(message)
-            end.order.arrive(KIND[message.opcode], self.clock._now, partial(self._stage_in_turn, packet))
+            follows = message.opcode in _BUFFERED
+            start = partial(self._stage_in_turn, packet)
+            end.order.arrive(KIND[message.opcode], self.clock._now, start, follows=follows)
 
     def wait_for_room(self, room_ps: int | None, packet: Packet, address: int) -> None:
         """The first packet of the queue waits for room: until an instant, or until one is known (None)."""
@@ -165,16 +172,21 @@ class Responder:
         now_ps, opcode = self.clock._now, message.opcode
         kind, sends = KIND[opcode], opcode in SENDS
         inbound = end.inbound
-        inbound.behind_executed(kind, now_ps)
+        gated = self.drain.gated(end)
+        if not gated:
+            inbound.behind_executed(kind, now_ps)
         if payload:
             relaxed = not sends and self.regions.relaxed(message.work.rkey)
             before = inbound.lanes(address).earlier() if sends else None
             placement, key = inbound.placement(relaxed), _key(packet)
             pieces = [(address + at, payload)]
-            if sends and isinstance(end.receiving, ScatterRecvWR):
-                pieces = end.receiving.pieces(at, payload)
+            if sends:
+                if isinstance(end.receiving, ScatterRecvWR):
+                    pieces = end.receiving.pieces(at, payload)
+            elif self.regions.files:
+                pieces = self._pieces(message, at, payload)
             for place, piece in pieces:
-                if may_go and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
+                if may_go and not gated and (self.drain.always_open or self.drain.open(now_ps, place, len(piece))):
                     self.post_write(end, message, kind, placement, piece, place, key)
                 else:
                     self._stay(end, message, kind, placement, piece, place, key)
@@ -195,6 +207,14 @@ class Responder:
             if observe is None and opcode is _WRITE and payload and plain is not None and plain.arrivals is not None:
                 open_writes(self._nic, end, message)
 
+    def _pieces(self, message: Message, at: int, payload: bytes) -> list[tuple[int, bytes]]:
+        """Where the bytes of a WRITE go that begin ``at`` its offset: of a file's region, extent by extent."""
+        found, start = [], 0
+        for place, length in self.regions.places(message.work.rkey, message.work.remote_address + at, len(payload)):
+            found.append((place, payload[start : start + length]))
+            start += length
+        return found
+
     def _stay(
         self,
         end: ReceiveEnd,
@@ -206,13 +226,14 @@ class Responder:
         key: int,
     ) -> None:
         """A packet of ``message`` has to wait in staging."""
-        lanes, now_ps = end.inbound.lanes(address), self.clock._now
+        lanes, now_ps, chunks = end.inbound.lanes(address), self.clock._now, self._nic.ordering.trace.chunks
+        before = len(chunks)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         tlps = [
             (len(piece), lanes.accept(kind, placement, at, piece, writer, now_ps, self.drain.credits))
             for at, piece in self.slot.link.tlps(address, data)
         ]
-        self.drain.wait(end, key, tlps)
+        self.drain.wait(end, key, tlps, kind, chunks[before:])
 
     def post_write(
         self,
@@ -231,7 +252,7 @@ class Responder:
         """
         now_ps = self.clock._now
         self.slot.settle(message.key if staged is None else staged)
-        address = message.work.remote_address if address is None else address
+        address = self.regions.place(message.work) if address is None else address
         lanes = end.inbound.lanes(address)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         for at, piece in self.slot.link.tlps(address, data):
@@ -247,8 +268,9 @@ class Responder:
         self.slot.settle(message.key)
         writer = f"{message.opcode}, {message.span.label}" if message.span is not None else end.writers[message.opcode]
         start_ps, at_root_ps = self.slot.link.write(now_ps, len(data))
-        lanes = end.inbound.lanes(message.work.remote_address)
-        lanes.write_result(message.work.remote_address, data, writer, now_ps, start_ps, at_root_ps, operand)
+        address = self.regions.place(message.work)
+        lanes = end.inbound.lanes(address)
+        lanes.write_result(address, data, writer, now_ps, start_ps, at_root_ps, operand)
 
     # requests that are answered once executed ---------------------------------------------------------------
     def serve(self, packet: Packet) -> None:
@@ -271,11 +293,15 @@ class Responder:
             and not self.regions.relaxed(message.work.rkey)
             and self.regions.refuses(message.work) is None
         ):
-            reads = self.host.destination(message.work.remote_address).number
+            reads = self.host.destination(self.regions.place(message.work)).number
         if end.order.idle(now_ps):
             start(lambda: now_ps, end.order.begin(kind, reads))
         else:
-            end.order.arrive(kind, now_ps, start, reads)
+            order = message.work.order if message.opcode is Opcode.PRIMITIVE else None
+            follows, holds = False, frozenset[RequestKind]()
+            if isinstance(order, PrimitiveOrder):
+                follows, holds = order.program.buffered, frozenset(map(RequestKind, order.program.holds))
+            end.order.arrive(kind, now_ps, start, reads, holds=holds, follows=follows)
 
     def _serve_in_turn(
         self, end: ReceiveEnd, message: Message, not_before: Callable[[], int], running: Running

@@ -1,10 +1,10 @@
 """The entries in an adapter's SRAM of tables that live in host memory: state only, no clock.
 
 Contexts of queue pairs, the protection table's entry of each region (MPT), the translation table's entry of each page
-(MTT) and work requests share one room, but for those kinds that the profile gives a cache of their own (``nic.caches``:
-adapters count hits and misses of each kind apart, NVIDIA NEO-Host). Any entry may take any place, and a random one is
-evicted: the vendor publishes neither; hashed sets, as hardware has them, behave alike on average. As long as all that
-exists fits, everything is there: then no lookup is needed (:attr:`Sram.crowded`).
+(MTT) or of each extent of a file, and work requests share one room, but for those kinds that the profile gives a cache
+of their own (``nic.caches``: adapters count hits and misses of each kind apart, NVIDIA NEO-Host). Any entry may take
+any place, and a random one is evicted: the vendor publishes neither; hashed sets, as hardware has them, behave alike on
+average. As long as all that exists fits, everything is there: then no lookup is needed (:attr:`Sram.crowded`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from enum import StrEnum
 import numpy as np
 
 from ..profiles.parameters.adapter import NicParameters
+from ..verbs.files import FileRegion
+from ..verbs.work import MemoryRegion
 
 DRAWS = 512
 """How many random numbers are drawn at once."""
@@ -27,6 +29,12 @@ class SramEntry(StrEnum):
     MPT = "region"
     MTT = "page"
     WQE = "work request"
+    EXTENT = "extent"
+
+
+def translated_by(region: MemoryRegion) -> SramEntry:
+    """The kind of a region's translation entries."""
+    return SramEntry.EXTENT if isinstance(region, FileRegion) else SramEntry.MTT
 
 
 CACHES = {
@@ -126,6 +134,7 @@ class Tables:
             SramEntry.MPT: parameters.mpt_bytes,
             SramEntry.MTT: parameters.mtt_bytes,
             SramEntry.WQE: parameters.wqe_bytes,
+            SramEntry.EXTENT: parameters.extent_entry_bytes,
         }
         self.shared = Sram(parameters.sram_bytes, random(""))
         self.rooms = dict.fromkeys(SramEntry, self.shared)
@@ -133,6 +142,7 @@ class Tables:
         for name, cache in parameters.caches.items():
             entry = CACHES[name]
             self.rooms[entry] = Sram(cache.entries * self._sizes[entry], random(f", {name}"))
+        self.rooms[SramEntry.EXTENT] = self.rooms[SramEntry.MTT]
         self.crowded = False
         """Whether something may be missing in any of the rooms."""
 

@@ -10,9 +10,11 @@ adapter's memory.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...sim.clock import Clock
+from ...sim.trace import NEVER, Chunk
+from ..durability.rules import RequestKind
 from ..pcie.credits import UNIT_BYTES, PostedCredits, count_at_once, matter, units
 from ..profiles.platform import Platform
 from ..verbs.objects import QueuePair
@@ -26,15 +28,28 @@ Leave = Callable[[int, int], None]
 class StagedPacket:
     """A packet's TLPs, in order, and the queue pair's actions once the last of them has left."""
 
-    __slots__ = ("after", "end", "key", "ready_ps", "tlps")
+    __slots__ = ("after", "end", "key", "kind", "ready_ps", "tlps")
 
-    def __init__(self, end: ReceiveEnd, key: int, tlps: deque[tuple[int, Leave]]) -> None:
+    def __init__(self, end: ReceiveEnd, key: int, tlps: deque[tuple[int, Leave]], kind: RequestKind) -> None:
         self.end = end
+        self.kind = kind
         self.ready_ps = 0
         """The instant until which the packet is held up."""
         self.key = key
         self.tlps = tlps
         self.after: list[Callable[[], None]] = []
+
+
+class Gate:
+    """The end of an epoch: the packets of its queue pair that came behind it, which stay until it is opened."""
+
+    __slots__ = ("kept", "open", "packets")
+
+    def __init__(self) -> None:
+        self.open = False
+        self.packets: list[StagedPacket] = []
+        self.kept: list[Chunk] = []
+        """The bytes of these packets, as far as they are traced."""
 
 
 class Staging:
@@ -66,6 +81,8 @@ class Staging:
         """By queue pair, in the order in which they began to wait; all in one queue where order of arrival rules."""
         self._last: dict[ReceiveEnd, StagedPacket] = {}
         """By queue pair: the last packet that waits."""
+        self._gates: dict[ReceiveEnd, deque[Gate]] = {}
+        """By queue pair with epochs on their way: where each ends, in order."""
         self._sending: StagedPacket | None = None
         self._running = False
         self._holds: Callable[[QueuePair], int] | None = None
@@ -99,9 +116,54 @@ class Staging:
                 return True
         return self._take(now_ps, *units(address, length, mps_bytes, self._pcie.tlp_cut == "first byte"))
 
-    def wait(self, end: ReceiveEnd, key: int, tlps: list[tuple[int, Leave]]) -> None:
-        """A packet's TLPs (bytes, the call when it leaves) have to wait; the first of them may go at once."""
-        item = StagedPacket(end, key, deque(tlps))
+    def close(self, end: ReceiveEnd) -> Gate:
+        """An epoch of a queue pair ends here: what comes behind stays until the gate that is returned is opened."""
+        gate = Gate()
+        self._gates.setdefault(end, deque()).append(gate)
+        return gate
+
+    def gated(self, end: ReceiveEnd) -> bool:
+        """Whether packets of a queue pair stay behind an epoch."""
+        return end in self._gates
+
+    def open_gate(self, end: ReceiveEnd, gate: Gate) -> None:
+        """An epoch is over: packets behind it go on, once those before it are over, too."""
+        gate.open = True
+        gates = self._gates[end]
+        while gates and gates[0].open:
+            opened = gates.popleft()
+            if not gates:
+                del self._gates[end]
+            for chunk in opened.kept:
+                chunk.kept_ps = self._clock.now_ps
+            for item in opened.packets:
+                end.inbound.behind_executed(item.kind, self._clock.now_ps)
+                self._enqueue(item)
+
+    def wait(
+        self,
+        end: ReceiveEnd,
+        key: int,
+        tlps: list[tuple[int, Leave]],
+        kind: RequestKind,
+        chunks: Sequence[Chunk] = (),
+    ) -> None:
+        """A packet's TLPs (bytes, the call when it leaves) have to wait; the first of them may go at once.
+
+        ``chunks`` are its bytes in the trace.
+        """
+        item = StagedPacket(end, key, deque(tlps), kind)
+        if end in self._gates:
+            gate = self._gates[end][-1]
+            gate.packets.append(item)
+            gate.kept += chunks
+            for chunk in chunks:
+                chunk.kept_ps = NEVER
+        else:
+            self._enqueue(item)
+
+    def _enqueue(self, item: StagedPacket) -> None:
+        end, key = item.end, item.key
         self._queues.setdefault(None if self._order == "arrival" else end, deque()).append(item)
         idle, before = not self._last, self._last.get(end)
         self._last[end] = item
@@ -116,7 +178,8 @@ class Staging:
 
     def behind(self, end: ReceiveEnd, action: Callable[[], None]) -> bool:
         """Call ``action`` once all waiting packets of ``end`` have left; False, without a call, if none waits."""
-        last = self._last.get(end)
+        gates = reversed(self._gates.get(end, ()))
+        last = next((gate.packets[-1] for gate in gates if gate.packets), None) or self._last.get(end)
         if last is None:
             return False
         last.after.append(action)

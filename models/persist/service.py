@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..durability.places import Domain
@@ -14,6 +14,7 @@ from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
 from ..primitives.order import PrimitiveOrder, Range
 from ..primitives.plan import PrimitivePlan, plan
 from ..primitives.vocabulary import UPDATE
+from ..verbs.files import FileRegion
 from ..verbs.objects import WorkCompletion
 from ..verbs.opcodes import FLUSHES, REMOTE, Access, Opcode, QpType, SendFlags, Status
 from ..verbs.work import ManagedQueue, MemoryRegion, RecvWR, SendWR
@@ -94,11 +95,19 @@ class Service:
         return self.plan.needs_thread
 
     # connections ------------------------------------------------------------------------------------------------
-    def register(self, address: int, length: int, access: Access | None = None) -> MemoryRegion:
+    def register(
+        self, address: int, length: int, access: Access | None = None, page_bytes: int | None = None
+    ) -> MemoryRegion:
         """Open a range of the node's memory to updates; by default it may also be flushed, where memory can be."""
         if access is None:
             access = self._open_to(address)
-        region = self.domain.reg_mr(address, length, access)
+        region = self.domain.reg_mr(address, length, access, page_bytes)
+        self.regions.append(region)
+        return region
+
+    def register_file(self, extents: Sequence[Range]) -> FileRegion:
+        """Open a file to updates, whose addresses are offsets in it; it may also be flushed, where memory can be."""
+        region = self.domain.reg_file_mr(extents, self._open_to(extents[0][0]))
         self.regions.append(region)
         return region
 
@@ -108,10 +117,29 @@ class Service:
         lasts = device.domain is not Domain.NONE and self.node.host.destination(address).target is Target.MEMORY
         return REMOTE | FLUSHES if lasts else REMOTE
 
-    def register_by(self, thread: Thread, address: int, length: int) -> Code:
+    def register_by(self, thread: Thread, address: int, length: int, page_bytes: int | None = None) -> Code:
         """As :meth:`register`, by a program that runs: it takes the time to pin the pages."""
-        region = yield from thread.reg_mr(self.domain, address, length, access=self._open_to(address))
+        access = self._open_to(address)
+        region = yield from thread.reg_mr(self.domain, address, length, access=access, page_bytes=page_bytes)
         self.regions.append(region)
+
+    def register_file_by(self, thread: Thread, extents: Sequence[Range]) -> Code:
+        """As :meth:`register_file`, by a program that runs: it takes the time of an entry for each extent."""
+        region = yield from thread.reg_file_mr(self.domain, extents, access=self._open_to(extents[0][0]))
+        self.regions.append(region)
+
+    def append_by(self, thread: Thread, region: FileRegion, address: int, length: int) -> Code:
+        """A file that updates may go to grows, by a program that runs; returns the region as it is now."""
+        found = yield from thread.append_extent(self.domain, region, address, length)
+        self.regions[self.regions.index(region)] = found
+        return found
+
+    def in_memory(self, place: Range) -> list[Range]:
+        """Where a range lies that updates name: in pieces, if it is a file's."""
+        for region in self.regions:
+            if isinstance(region, FileRegion) and region.covers(*place):
+                return region.places(*place)
+        return [place]
 
     def region_of(self, address: int) -> tuple[int, MemoryRegion]:
         """The region that an address lies in, and its number. Raises ValueError if it is not registered."""
@@ -176,7 +204,10 @@ class Service:
         """A word for a queue pair's flag, in the memory that the first region is in."""
         if not self.regions:
             raise ValueError("no memory has been registered yet")
-        device, _ = self.node.memory.locate(self.regions[0].address)
+        first = self.regions[0]
+        device, _ = self.node.memory.locate(
+            first.extents[0].address if isinstance(first, FileRegion) else first.address
+        )
         address = device.allocate(64, "flag", align=64)
         self.register(address, 64)
         return address
@@ -226,6 +257,7 @@ class Service:
         payload: Range | None = None,
     ) -> Code:
         """Go through CPU steps; ``payload`` is where an update lies that came as a message, before its trailer."""
+        targets = [piece for target in targets for piece in self.in_memory(target)]
         places = targets if payload is None else [(payload[0], payload[1] + TRAILER_BYTES)]
         for step in steps:
             match step.do:
@@ -235,7 +267,10 @@ class Service:
                     yield from thread.work(step["takes"])  # type: ignore[arg-type]
                 case "copy":
                     assert payload is not None
-                    yield from thread.memcpy(targets[0][0], payload[0], payload[1])
+                    copied = payload[0]
+                    for address, length in targets:
+                        yield from thread.memcpy(address, copied, length)
+                        copied += length
                     places = targets
                 case "flush":
                     yield from self._flush(thread, step, places, flag)

@@ -35,6 +35,11 @@ class AdapterProgram:
     """By interrupt or watch: the steps of the CPU."""
 
     @property
+    def buffered(self) -> bool:
+        """Whether it takes an entry of the persist buffer: then it does not wait for epochs before it to end."""
+        return any(step.do == "buffer" for step in self.steps)
+
+    @property
     def answers(self) -> bool:
         """Whether a step answers the carrier; else the adapter does, as it answers the verb."""
         return any(step.do == "acknowledge" for step in self.steps)
@@ -321,12 +326,16 @@ class _Planner:
             if step.do in STARTING
         }
         sender = self.steps.get(carrier)
+        buffers = [step for step in steps if step.do == "buffer"]
+        if len(buffers) > 1:
+            self.wrong(buffers[1], f"a second entry of the buffer for '{carrier}'", "one")
+        kept = frozenset({"WRITE"} if buffers else ())
         if sender is None:
-            return AdapterProgram(steps, after, self.primitive.header_bytes, frozenset(), chains)
+            return AdapterProgram(steps, after, self.primitive.header_bytes, kept, chains)
         holds = sender.parameters.get("holds") or ()
         header = sender.parameters.get("header")
         assert isinstance(holds, tuple) and isinstance(header, int)
-        return AdapterProgram(steps, after, header, frozenset(holds), chains)
+        return AdapterProgram(steps, after, header, kept.union(holds), chains)
 
     def _answered(self, carrier: str) -> None:
         answers = self._of(carrier, lambda step: step.do == "acknowledge")

@@ -157,6 +157,8 @@ def _value(at: Cursor, parameter: ActionParameter) -> Value:
             return _words(at, parameter.words)
         case Kind.TRUTH:
             return at.truth(wanted(parameter))
+        case Kind.COUNT:
+            return at.whole(1, 1024)
     return at.choice(parameter.words, wanted(parameter)) if parameter.words else at.text(wanted(parameter))
 
 
@@ -259,4 +261,6 @@ def wanted(parameter: ActionParameter) -> str:
             return "a duration, as in 7 us"
         case Kind.SIZE:
             return "a size, as in 16 B"
+        case Kind.COUNT:
+            return "a whole number from 1 to 1024"
     return str(parameter.kind)

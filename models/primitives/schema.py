@@ -107,6 +107,8 @@ def _value(parameter: ActionParameter) -> dict[str, Any]:
             return _SIZE
         case Kind.TRUTH:
             return {"type": "boolean"}
+        case Kind.COUNT:
+            return {"type": "integer", "minimum": 1, "maximum": 1024}
     return _TEXT
 
 

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     DURATION = "a duration"
     SIZE = "a size"
     TRUTH = "true or false"
+    COUNT = "a whole number"
     WORDS = "a list of"
 
 
@@ -46,7 +47,7 @@ class ActionParameter:
     name: str
     kind: Kind
     text: str
-    default: str | bool | None = None
+    default: str | bool | int | None = None
     words: tuple[str, ...] = ()
     optional: bool = False
 
@@ -178,7 +179,28 @@ _ACTIONS = (
         (ActionParameter("of", Kind.WORD, "whose", "queue pair", ("queue pair", "all")),),
     ),
     Action(StepPlace.RESPONDER_NIC, "look up", "find the message's target in a table", parameters=(_TAKES,)),
-    Action(StepPlace.RESPONDER_NIC, "compute", "an engine of the adapter is busy", parameters=(_TAKES,)),
+    Action(
+        StepPlace.RESPONDER_NIC,
+        "compute",
+        "an engine of the adapter works on the packet",
+        parameters=(
+            _TAKES,
+            ActionParameter(
+                "occupies",
+                Kind.DURATION,
+                "how long the engine is busy with it, while the next packet's step waits; without it nobody waits",
+                optional=True,
+            ),
+        ),
+    ),
+    Action(
+        StepPlace.RESPONDER_NIC,
+        "buffer",
+        "an epoch of the queue pair ends here: wait for an entry of its persist buffer, which is free again when the "
+        "packet's steps are done; until then WRITEs behind it are accepted and stay in the adapter",
+        "nothing; what the packet's steps prove is certain before those WRITEs go on",
+        (ActionParameter("entries", Kind.COUNT, "how many epochs may be on their way to memory", 8),),
+    ),
     Action(
         StepPlace.RESPONDER_NIC,
         "copy",

@@ -6,6 +6,7 @@ Programs import these names from here.
 
 from .cross_channel import CrossChannelQueue, CrossChannelWR, enable, wait
 from .device import Device
+from .files import FileRegion, MappedExtent
 from .objects import (
     ACK_TIMEOUT_PS,
     CompletedWithError,
@@ -48,9 +49,11 @@ __all__ = [
     "CrossChannelWR",
     "DataInOrder",
     "Device",
+    "FileRegion",
     "FlushLevel",
     "FlushType",
     "ManagedQueue",
+    "MappedExtent",
     "MemoryRegion",
     "Opcode",
     "ProtectionDomain",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..profiles.parameters.adapter import NicParameters
+from .files import FileRegion
 from .opcodes import Access
 from .work import MemoryRegion, SendWR
 
@@ -25,6 +26,12 @@ class Device(Protocol):
 
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
         """Open a range of memory. Raises ValueError for access that the memory cannot give."""
+
+    def register_file(self, ranges: Sequence[tuple[int, int]], access: Access) -> FileRegion:
+        """Open a file that lies in these ranges of memory. Raises ValueError for what cannot be one."""
+
+    def change_file(self, region: FileRegion) -> None:
+        """The file of a key has other extents from now on."""
 
     def deregister(self, region: MemoryRegion) -> None:
         """Its key opens nothing any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import simpy
 from typing_extensions import override
 
 from .device import Device
+from .files import FileRegion
 from .opcodes import CARRIES, CROSS_CHANNEL, NO_PAYLOAD, REMOTE, SENDS, Access, DataInOrder, Opcode, QpType, Status
 from .span import Span
 from .work import INLINE, ManagedQueue, MemoryRegion, RecvWR, ScatterRecvWR, SendWR
@@ -44,6 +45,35 @@ class ProtectionDomain:
         if page_bytes < SMALLEST_PAGE_BYTES or page_bytes & (page_bytes - 1):
             raise ValueError(f"pages of {page_bytes} bytes: a power of two from {SMALLEST_PAGE_BYTES}")
         return self.device.register(address, length, access, page_bytes)
+
+    def reg_file_mr(self, extents: Sequence[tuple[int, int]], access: Access = REMOTE) -> FileRegion:
+        """A file as a memory region (FileMR): requests with its key address it by offsets in the file.
+
+        ``extents`` are the ranges of one memory device that the file lies in, in its order; each is one translation
+        entry. Raises ValueError for none, for an empty one, for several devices, and as :meth:`reg_mr`.
+        """
+        return self.device.register_file(extents, access)
+
+    def append_extent(self, region: FileRegion, address: int, length: int) -> FileRegion:
+        """The file has grown by a range of memory: one more entry, the key stays. Returns the region as it is now.
+
+        Raises ValueError as :meth:`reg_file_mr`, and for a region that has changed since.
+        """
+        found = region.appended([(address, length)])
+        self.device.change_file(found)
+        return found
+
+    def remap(self, region: FileRegion, offset: int, address: int, length: int) -> FileRegion:
+        """A range of the file lies elsewhere from now on, under the same key; what was accepted before still lands
+        where it was. Returns the region as it is now.
+
+        Raises ValueError as :meth:`append_extent`, and for a range that is not in the file.
+        """
+        if not region.covers(offset, length):
+            raise ValueError(f"{length} bytes from {offset} on are not in a file of {region.length}")
+        found = region.remapped(offset, address, length)
+        self.device.change_file(found)
+        return found
 
     def dereg_mr(self, region: MemoryRegion) -> None:
         """``ibv_dereg_mr``: requests that arrive from now on find no such key; what was accepted still lands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ class MemoryRegion:
     page_bytes: int = 1 << 21
     """Of its mapping: the adapter has a translation entry for each page."""
 
-    def pages(self, address: int, length: int) -> range:
+    def pages(self, address: int, length: int) -> Sequence[int]:
         """The pages that a range of it touches, by number."""
         return range(address // self.page_bytes, -(-(address + length) // self.page_bytes))
 

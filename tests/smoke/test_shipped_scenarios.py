@@ -30,7 +30,7 @@ RANKED = {"workload.nodes": 6, "workload.edges": 30, "workload.iterations": 2, "
 BUSY = {"workload.operations": 4, "workload.keys": 8, "workload.work": "1 us"}
 """For one whose other programs send millions of packets in a second, which are all in the trace."""
 RUN_ONLY = {
-    "clover", "clover-balance", "hyperloop", "tailwind",
+    "clover", "clover-balance", "filemr", "hyperloop", "tailwind",
     "pagerank", "pmr-stacks", "pmr-utilisation", "rnvm-table3", "rpc-busy", "rpc-failures", "rpc-senders", "ycsb-d",
     "ycsb-e", "ycsb-f",
 }  # fmt: skip

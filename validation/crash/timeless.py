@@ -121,7 +121,9 @@ class TimelessThread(Thread):
             if not qp.unchecked:
                 qp.check(work)
             assert qp.peer is not None
-            _put(self.host, work.local_address, _fetched(qp.peer.end.nic, work.remote_address, work.length))
+            nic = qp.peer.end.nic
+            pieces = nic.regions.places(work.rkey, work.remote_address, work.length)
+            _put(self.host, work.local_address, b"".join(_fetched(nic, *piece) for piece in pieces))
             qp.posted += 1
             posted = qp.end.nic.posted
             posted[work.opcode] = posted.get(work.opcode, 0) + 1

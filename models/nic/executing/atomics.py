@@ -57,8 +57,9 @@ class AtomicUnit:
     def execute(self, end: ReceiveEnd, message: Message, running: Running) -> None:
         """It is ``message``'s turn on its queue pair: queue for the operand's lock."""
         seen: list[Chunk] = []
-        observe = end.inbound.observer(Event.ATOMIC_RESULT, message.work.remote_address, returned=seen)
-        lanes = end.inbound.lanes(message.work.remote_address)
+        address = self._nic.regions.place(message.work)
+        observe = end.inbound.observer(Event.ATOMIC_RESULT, address, returned=seen)
+        lanes = end.inbound.lanes(address)
         operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
         found = end, message, running, operand, observe
         lock = self._lock(message)
@@ -81,7 +82,7 @@ class AtomicUnit:
         """An atomic has its lock: read the operand."""
         end, message, running, operand, observe = found
         self._since_ps[self._lock(message)] = self._nic.clock.now_ps
-        nic, address = self._nic, message.work.remote_address
+        nic, address = self._nic, self._nic.regions.place(message.work)
         observe = end.inbound.behind_results(observe, address)
         nic.slot.settle(message.key)
         nic.slot.dma.read(

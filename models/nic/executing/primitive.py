@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ....sim.trace import Chunk
+from ....sim.trace import NEVER, Chunk
 from ...durability.ordering import Covered
 from ...durability.places import Domain
 from ...durability.rules import Event, Placement, RequestKind, Target
@@ -32,6 +32,8 @@ from .known import KnownFacts, Written, together
 if TYPE_CHECKING:
     from ..ends import ReceiveEnd
     from ..message import Message
+    from ..protection import Regions
+    from ..staging import Gate
     from .order import Running
 
 
@@ -50,8 +52,16 @@ def arrived(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
     if end.reliable and run.order.program.answers:
         end.responses.expect(message)
     elif end.reliable:
-        nic.answers.acknowledge(end, message, end.inbound.acknowledged(message.work.remote_address))
+        nic.answers.acknowledge(end, message, end.inbound.acknowledged(nic.regions.place(message.work)))
     run.start(None)
+
+
+def in_memory(regions: Regions, key: int, order: PrimitiveOrder) -> PrimitiveOrder:
+    """An order whose ranges are where a file's bytes lie in memory, if the key is a file's."""
+    if not regions.files:
+        return order
+    pieces = tuple(piece for address, length in order.ranges for piece in regions.places(key, address, length))
+    return replace(order, ranges=pieces)
 
 
 class PrimitiveRun:
@@ -62,10 +72,12 @@ class PrimitiveRun:
         self.end = end
         self.message = message
         assert isinstance(message.work.order, PrimitiveOrder)
-        self.order = message.work.order
+        self.order = in_memory(nic.regions, message.work.rkey, message.work.order)
         program = self.order.program
         running.holds = frozenset(map(RequestKind, program.holds))
         self._running = running
+        self._gate: Gate | None = None
+        """Where the epoch ends, once it has an entry of the persist buffer."""
         self._waits = {step.id: set(program.after[step.id]) for step in program.steps}
         self._number = {step.id: number for number, step in enumerate(program.steps)}
         self._left = len(program.steps)
@@ -81,8 +93,8 @@ class PrimitiveRun:
             self._begin(step, ())
 
     def _begin(self, step: Step, before: tuple[str, ...]) -> None:
-        if self.end.gone:
-            return  # what is left of the program goes with the queue pair
+        if self.end.gone and (self._gate is None or self.nic.off_ps < NEVER):
+            return  # what is left of the program goes with the queue pair, unless writes in the buffer wait for it
         self._known[step.id] = together([self._known[name] for name in before])
         _DO[step.place, step.do](self, step)
 
@@ -107,6 +119,8 @@ class PrimitiveRun:
         if every:
             proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
             self.end.inbound.executed(RequestKind.FLUSH, proof, self._running.holds)
+        if self._gate is not None:
+            self.nic.responder.drain.open_gate(self.end, self._gate)
         self.end.order.end(self._running, self.nic.clock.now_ps)
 
     def _later(self, step: Step, at_ps: int, then: Callable[[Step], None]) -> None:
@@ -145,6 +159,26 @@ class PrimitiveRun:
         duration_ps = step["takes"]
         assert isinstance(duration_ps, int)
         self._later(step, self.nic.clock.now_ps + duration_ps, self._end)
+
+    def _compute(self, step: Step) -> None:
+        """The step's engine takes one packet after the other, if it is busy with each for a while."""
+        takes_ps, occupies_ps, now_ps = step["takes"], step["occupies"], self.nic.clock.now_ps
+        assert isinstance(takes_ps, int) and isinstance(occupies_ps, int | None)
+        engines = self.nic.responder.engines
+        start_ps = now_ps if occupies_ps is None else max(now_ps, engines.get(step.id, 0))
+        if occupies_ps is not None:
+            engines[step.id] = start_ps + occupies_ps
+        self._later(step, start_ps + takes_ps, self._end)
+
+    def _buffer(self, step: Step) -> None:
+        entries = step["entries"]
+        assert isinstance(entries, int)
+
+        def entered() -> None:
+            self._gate = self.nic.responder.drain.close(self.end)
+            self._end(step)
+
+        self.end.order.enter(self._running, entries, entered)
 
     def _copy(self, step: Step) -> None:
         """The payloads have to be in their buffers: parts of them that wait in staging go first."""
@@ -206,6 +240,9 @@ class PrimitiveRun:
 
     def _acknowledge(self, step: Step) -> None:
         nic, now_ps = self.nic, self.nic.clock.now_ps
+        if self.end.gone:
+            self._end(step)
+            return
         proofs = self._known[step.id].proofs
         proof = self._answer = Proofs(proofs) if proofs else None
         if self.message.opcode is Opcode.PRIMITIVE:
@@ -313,14 +350,15 @@ class PrimitiveRun:
         if extent == "region":
             region = nic.regions.find(self.message.work.rkey)
             assert region is not None
-            address, length = region.address, region.length
+            address, length = nic.regions.spanned(region.key, region.address, region.length)
         elif extent == "drained":
             device, offset = nic.host.memory.locate(address)
             address, length = address - offset, device.space.size_bytes
         behind = self._known[step.id].behind or {}
         ends: list[ReceiveEnd] = [qp.end.receive for qp in nic.queue_pairs]
         owners = [end for end in ends if end is self.end or any(c in behind for c in _channels(end))]
-        every = [piece for end in owners for piece in end.inbound.covered(address, length)]
+        found = [piece for end in owners for piece in end.inbound.covered(address, length)]
+        every = [piece for piece in found if piece.chunk.kept_ps <= nic.clock.now_ps]  # not those of later epochs
         certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
         return certain, every
 
@@ -380,7 +418,8 @@ def _channels(end: ReceiveEnd) -> list[int]:
 _DO: dict[tuple[StepPlace, str], Callable[[PrimitiveRun, Step], Any]] = {
     (StepPlace.RESPONDER_NIC, "drain"): PrimitiveRun._drain,
     (StepPlace.RESPONDER_NIC, "look up"): PrimitiveRun._takes,
-    (StepPlace.RESPONDER_NIC, "compute"): PrimitiveRun._takes,
+    (StepPlace.RESPONDER_NIC, "compute"): PrimitiveRun._compute,
+    (StepPlace.RESPONDER_NIC, "buffer"): PrimitiveRun._buffer,
     (StepPlace.RESPONDER_NIC, "copy"): PrimitiveRun._copy,
     (StepPlace.RESPONDER_NIC, "write flag"): PrimitiveRun._write_flag,
     (StepPlace.RESPONDER_NIC, "interrupt"): PrimitiveRun._interrupt,

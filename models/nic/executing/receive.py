@@ -37,7 +37,7 @@ def target(nic: Adapter, end: ReceiveEnd, message: Message, at: int, n_bytes: in
         else:
             end.expected_bytes = -1
         return None
-    return message.work.remote_address
+    return nic.regions.place(message.work)
 
 
 def _in_sequence(end: ReceiveEnd, at: int, n_bytes: int, last: bool) -> bool:

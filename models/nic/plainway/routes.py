@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...durability.rules import Placement
 from ...memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
+from ...verbs.files import FileRegion
 from ...verbs.opcodes import Opcode
 from ..adapter import Adapter
 from ..ends import ReceiveEnd
@@ -33,10 +34,17 @@ def open_reads(nic: Adapter, to: ReceiveEnd, message: Message) -> None:
 
 
 def _in_host_memory(nic: Adapter, to: ReceiveEnd, message: Message) -> tuple[int, int] | None:
-    """The range of the region that ``message`` names, if it is host memory where requests are placed in order."""
+    """The range of the region that ``message`` names, if it is host memory where requests are placed in order, and no
+    file.
+    """
     key = message.work.rkey
     region = nic.regions.find(key)
     in_order = to.inbound.placement(nic.regions.relaxed(key)) is Placement.STRICT
-    if region is None or not in_order or nic.host.destination(region.address).number != HOST_MEMORY:
+    if (
+        region is None
+        or isinstance(region, FileRegion)
+        or not in_order
+        or nic.host.destination(region.address).number != HOST_MEMORY
+    ):
         return None
     return region.address, region.address + region.length

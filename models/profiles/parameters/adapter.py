@@ -111,6 +111,8 @@ class NicParameters:
     """An entry of the memory protection table: one for each region."""
     mtt_bytes: int = 8
     """An entry of the memory translation table: one for each page of a region."""
+    extent_entry_bytes: int = 24
+    """An entry for an extent of a file that is a memory region: where it begins, its length, its address."""
     caches: Mapping[str, TableCache] = field(default_factory=dict, hash=False)
     """Caches of their own, by name: ``contexts``, ``protection``, ``translations``, ``work_requests``. Kinds without
     one share ``sram``; with none named here all do."""

@@ -119,9 +119,9 @@ def test_queue_pairs_do_not_wait_for_each_other_in_staging_that_is_held_up(monke
     assert all(found.witness for found in search(test))
     wait = Staging.wait
 
-    def in_one_queue(self, qp, key, tlps):
+    def in_one_queue(self, *packet):
         self._holds = None
-        wait(self, qp, key, tlps)
+        wait(self, *packet)
 
     monkeypatch.setattr(Staging, "wait", in_one_queue)
     assert not any(found.witness for found in search(test, tries=24))

@@ -47,6 +47,9 @@ DURABLE = {
     "pmr-write": NEVER,
     "gflush": NEVER,
     "rofence": NEVER,
+    "rofence buffers=one": NEVER,
+    "rofence buffers=few": NEVER,
+    "rofence buffers=many": NEVER,
     "gflush adapter=asks the host": SHOWN,
     "read-after-write": PUSHED,
     "read-after-imm": PUSHED,
@@ -99,6 +102,12 @@ DURABLE = {
     "rdfence": PERSISTENT,
     "rdfence responder=direct": SHOWN,
     "rdma-pwrite": PERSISTENT,
+    "rdma-pwrite buffers=one": PERSISTENT,
+    "rdma-pwrite buffers=few": PERSISTENT,
+    "rdma-pwrite buffers=many": PERSISTENT,
+    "rdma-pwrite engine=slow": PERSISTENT,
+    "rdma-pwrite engine=busy": PERSISTENT,
+    "rdma-pwrite engine=quick": PERSISTENT,
 }
 IBTA_ONLY = ("ibta-flush", "atomic-write")
 """A region beside the adapter takes no FLUSH access flags (ibv_reg_dmabuf_mr)."""

@@ -42,7 +42,7 @@ def test_a_round_robin_that_does_not_fit_still_hits_sometimes():
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(list(SramEntry)), st.integers(0, 30), st.booleans()), max_size=200)
-SIZES = {SramEntry.QP: 375, SramEntry.MPT: 64, SramEntry.MTT: 8, SramEntry.WQE: 64}
+SIZES = {SramEntry.QP: 375, SramEntry.MPT: 64, SramEntry.MTT: 8, SramEntry.WQE: 64, SramEntry.EXTENT: 24}
 
 
 @given(STEPS, st.integers(375, 4000))

@@ -149,6 +149,10 @@ class _Expansion:
                 raise NoWords(f"'{step.id}', a {step.do} at the {step.place}", "steps that litmus has words for")
             if step.do == "drain" and step["of"] == "all":
                 raise NoWords(f"'{step.id}', which drains all queue pairs", "a drain of this queue pair")
+            if step.do == "buffer":
+                raise NoWords(
+                    f"'{step.id}', which lets later writes be acknowledged before", "a packet that holds them"
+                )
             if step.do == "copy":
                 self._a(f"W {self.qp} {self.x} {self.value}")
         primitive = self.plan.primitive
