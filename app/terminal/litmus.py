@@ -73,9 +73,14 @@ def _by_case(tests: Sequence[Test], answers: Sequence[CaseAnswer]) -> list[str]:
 def _disagreement(answer: CaseAnswer, budget: int) -> list[str]:
     test, case = answer.test, answer.case
     where = f"{test.file}:{case.line or test.line}"
-    crash = {"none": "nothing crashes", "end_A": "B crashes once A is through", "any": "B crashes at any instant"}
+    crash = {
+        "none": "nothing crashes",
+        "end_A": "B crashes once A is through",
+        "any": "B crashes at any instant",
+        "A": "A loses power at any instant",
+    }
     lines = paragraph(f"{test.id} ({where}), {case.profile.name}, {crash[case.crash]}", 0, 2)
-    for who, program in (("A", test.a), ("B", test.b)):
+    for who, program in (("A", test.a), ("B", test.b), ("B's adapter", test.relay)):
         if program:
             lines += paragraph(f"{who}: {'; '.join(operation.text for operation in program)}", 2, 3)
     lines += paragraph(f"{case.outcome.text}: expected {case.expected}, found {answer.found}", 2, 2)

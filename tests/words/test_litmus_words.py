@@ -15,7 +15,7 @@ from rpsim.app.main import main
 from rpsim.app.terminal.litmus import document, text
 from rpsim.sim.errors import InputError
 from rpsim.validation.litmus.language.format import LIBRARY, read_file, read_tests
-from rpsim.validation.litmus.language.operations import FORMS_OF_A, FORMS_OF_B
+from rpsim.validation.litmus.language.operations import FORMS_OF_A, FORMS_OF_B, FORMS_OF_RELAY
 from rpsim.validation.litmus.language.profiles import KEYS, SWITCHES
 from rpsim.validation.litmus.language.program import OutcomeFinding
 from rpsim.validation.litmus.machine.explorer import explore
@@ -51,6 +51,13 @@ def test_the_example_of_primitives_prints_what_the_page_shows(capsys, monkeypatc
     assert main(["litmus", "docs/examples/primitive-commit.yaml"]) == 1
     out = capsys.readouterr().out
     assert out == printed("primitive-commit.txt", out)
+
+
+def test_the_example_of_work_requests_prints_what_the_page_shows(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["litmus", "docs/examples/filled-in.yaml"]) == 1
+    out = capsys.readouterr().out
+    assert out == printed("filled-in.txt", out)
 
 
 def test_the_witnesses_print_what_the_page_shows(capsys, monkeypatch):
@@ -238,7 +245,7 @@ def changed(place: str, value: object) -> dict[str, object]:
         ("tests.0.cases.0.p", "optane-ard", "did you mean 'optane-adr'?"),
         ("tests.0.cases.0.p", "optane-adr, dido off", "expected a setting of optane-adr"),
         ("tests.0.cases.0.p", "optane-adr, ddio maybe", "found 'maybe' for the setting ddio"),
-        ("tests.0.cases.0.crash", "end_B", "expected one of none, end_A, any; did you mean 'end_A'?"),
+        ("tests.0.cases.0.crash", "end_B", "expected one of none, end_A, any, A; did you mean 'end_A'?"),
         ("tests.0.cases.0.verdict", "forbiden", "expected allowed or forbidden; did you mean 'forbidden'?"),
         ("tests.0.cases.0.verdict", "GONE", "tests[0].cases[0]: found no verdict"),
         ("tests.0.cases.0.outcome", "pm.x=0", "found 'pm.x=0', which cannot be read"),
@@ -301,7 +308,8 @@ def test_whatever_a_file_holds_the_answer_is_tests_or_a_mistake(tmp_path_factory
 
 def test_the_page_explains_every_operation_and_key():
     page = (ROOT / "docs" / "litmus.md").read_text(encoding="utf-8")
-    for form in (*FORMS_OF_A.values(), *FORMS_OF_B.values()):
+    for form in (*FORMS_OF_A.values(), *FORMS_OF_B.values(), *FORMS_OF_RELAY.values()):
         bare = form.replace(" [F]", "").replace(" [I]", "").replace("x|* global|persist", "x global")
+        bare = bare.replace("|", "\\|")  # in a table
         assert f"`{bare}`" in page, form
     assert all(f"`{key}`" in page for key in KEYS if key not in SWITCHES)

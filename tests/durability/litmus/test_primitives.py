@@ -77,7 +77,7 @@ def test_the_reductions_lose_nothing_where_primitives_are(name, profile):
 def test_the_flush_of_annex_a19_by_its_steps_is_the_verb(name, verb, profile):
     steps = program(["W q1 y 1", "P q1 it x 1", "W q1 z 1"], {"it": primitive(name)})
     verbs = program(["W q1 y 1", "W q1 x 1", f"FLUSH q1 x {verb}", "poll q1", "W q1 z 1"], {})
-    for crash in CrashMoment:
+    for crash in (CrashMoment.NONE, CrashMoment.END_A, CrashMoment.ANY):
         names = [] if crash is CrashMoment.NONE else ["x", "y", "z"]
         assert shown(steps, profile, crash, names) == shown(verbs, profile, crash, names)
 

@@ -91,8 +91,10 @@ def _name(node: ast.expr) -> str | None:
             return name
         case ast.Attribute(value=ast.Name(id=("mem" | "pm") as space), attr=name):
             return f"{space}.{name}"
-        case ast.Attribute(value=ast.Attribute(value=ast.Name(id=("mem" | "pm") as space), attr="dram"), attr=name):
-            return f"{space}.dram.{name}"
+        case ast.Attribute(
+            value=ast.Attribute(value=ast.Name(id=("mem" | "pm") as space), attr=("dram" | "c") as where), attr=name
+        ):
+            return f"{space}.{where}.{name}"
     return None
 
 

@@ -14,15 +14,27 @@ from ....sim.errors import InputError, Mistake, nearest
 from ....sim.yaml_source import describe, read_yaml
 from .expansion import Expanded, NoWords
 from .expression import NoOutcome, OutcomeExpression, parse_outcome
-from .operations import NoOperation, parse_operation
+from .machines import consistent_machines
+from .operations import NoOperation, parse_operation, parse_relayed
 from .profiles import DOMAINS, SWITCHES, profile_named, read_primitives, read_profiles
-from .program import CrashMoment, LitmusCase, LitmusOperation, LitmusProfile, OutcomeFinding, Test, groups
+from .program import (
+    CROSS_CHANNEL,
+    DRAM,
+    THIRD,
+    CrashMoment,
+    LitmusCase,
+    LitmusOperation,
+    LitmusProfile,
+    OutcomeFinding,
+    Test,
+    groups,
+)
 
 LIBRARY = FilePath(__file__).parents[1] / "library"
 """The shipped tests."""
 
 TOP = ("about", "profiles", "primitives", "tests")
-TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "cases")
+TEST_KEYS = ("id", "about", "rule", "grain", "A", "B", "relay", "cases")
 CASE_KEYS = ("p", "crash", "outcome", "verdict", "source", "basis", "conflict", "note", "unseen")
 GRAINS = ("4", "8", "64", "tlp")
 VERDICTS = (str(OutcomeFinding.ALLOWED), str(OutcomeFinding.FORBIDDEN))
@@ -40,6 +52,7 @@ RULE_NAMES = (
     "line whole",
     "store buffer",
     "nothing forces it",
+    *CROSS_CHANNEL,
 )
 """The values of a test's ``basis``: rules and tables of models/durability/rules.py, places, or that there is no rule.
 """
@@ -103,7 +116,7 @@ class _FileReader:
         at.keys(TEST_KEYS, ("id", "A", "cases"), "a test")
         identity = at.get("id", "").word("a name")
         grain = _grain(at.get("grain", "8"))
-        a, b = (_program(at.get(key, []), of_a=key == "A") for key in ("A", "B"))
+        a, b, relay = (_program(at.get(key, []), key) for key in ("A", "B", "relay"))
         expanded = self._expanded(at["A"], a)
         if expanded is None:  # the variables of the outcomes are not known
             return []
@@ -119,8 +132,10 @@ class _FileReader:
             "grain" in at,
             at.source.file,
             at.line,
+            tuple(relay),
         )
         _consistent(at, test)
+        consistent_machines(at, test)
         listed = at["cases"].items("a list of cases", least=1) if "cases" in at else []
         cases = [case for one in listed for case in self._case(one, test)]
         return [replace(test, cases=tuple(cases))] if at.sound() else []
@@ -170,11 +185,12 @@ def _grain(at: Cursor) -> str:
     return replace(at, data=str(at.data)).choice(GRAINS, found=describe(at.data))
 
 
-def _program(at: Cursor, of_a: bool) -> list[LitmusOperation]:
+def _program(at: Cursor, key: str) -> list[LitmusOperation]:
     operations = []
     for one in at.items(f"a list of at most {MOST_OPERATIONS} operations", most=MOST_OPERATIONS):
         try:
-            operations.append(parse_operation(one.word("an operation"), of_a))
+            text = one.word("an operation")
+            operations.append(parse_relayed(text) if key == "relay" else parse_operation(text, key == "A"))
         except NoOperation as error:
             found, expected, close = error.args
             one.wrong(expected, found, close)
@@ -209,7 +225,7 @@ def _consistent(at: Cursor, test: Test) -> None:
         if len(group) > most:
             where = "aligned word" if test.grain == "4" else "line"
             at.wrong(f"at most {most}, which fill the {where}", f"{len(group)} variables side by side")
-        if len({name.startswith("dram.") for name in group}) > 1:
+        if len({(name.startswith(DRAM), name.startswith(THIRD)) for name in group}) > 1:
             at.wrong("variables of one memory", f"{' and '.join(group)} side by side")
 
 
@@ -220,16 +236,19 @@ def _outcome(at: Cursor, test: Test, crash: CrashMoment) -> OutcomeExpression | 
         found, expected = error.args
         at.wrong(expected, found)
         return None
-    registers = [register for operation in (*test.a, *test.b) for register in operation.registers]
-    variables = sorted({name for operation in (*test.a, *test.b) for name in operation.names})
+    programs = test.b if crash is CrashMoment.A else (*test.a, *test.b)
+    registers = [register for operation in programs for register in operation.registers]
+    variables = sorted(name for group in groups(test) for name in group)
     for name in outcome.registers:
         if name not in registers:
             known = ", ".join(registers) or "none"
             at.wrong(f"a register of the programs ({known})", f"'{name}'", nearest(name, registers))
     for space in ("mem", "pm"):
         names = outcome.of(space)
-        if names and (space == "mem") != (crash is CrashMoment.NONE):
-            expected = "pm.x, the medium after the crash" if space == "mem" else "mem.x: nothing crashes"
+        runs_on = crash in (CrashMoment.NONE, CrashMoment.A)
+        if names and (space == "mem") != runs_on:
+            expected = "mem.x: B does not crash" if crash is CrashMoment.A else "mem.x: nothing crashes"
+            expected = "pm.x, the medium after the crash" if space == "mem" else expected
             at.wrong(expected, f"{space}.{names[0]}")
         for name in names:
             if name not in variables:
@@ -237,4 +256,6 @@ def _outcome(at: Cursor, test: Test, crash: CrashMoment) -> OutcomeExpression | 
                 at.wrong(f"a variable of B ({', '.join(variables)})", f"'{space}.{name}'", close)
             elif space == "pm" and name.startswith("dram."):
                 at.wrong("a variable that is not in DRAM", f"'{space}.{name}'")
+            elif space == "pm" and name.startswith(THIRD):
+                at.wrong("a variable of B, which is the one that loses power", f"'{space}.{name}'")
     return outcome

@@ -36,10 +36,15 @@ FORMS_OF_B = {
     "pmrsts": "pmrsts",
     "reply": "reply",
 }
+FORMS_OF_RELAY = {
+    "wait": "wait m q [n]",
+    "enable": "enable m p [n]",
+    "W": "W m x v|@y [in s]",
+}
 INSIDE_B = {"awake": "awake q", "answer": "answer q"}
 """Operations of B that only primitives become: its thread is woken by a packet, and lets its answer go."""
 
-_NAME = re.compile(r"(dram\.)?[A-Za-z_]\w*")
+_NAME = re.compile(r"(dram\.|c\.)?[A-Za-z_]\w*")
 _PRIMITIVE = re.compile(r"[A-Za-z][\w-]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,8}|[0-9]{1,9}")
@@ -61,6 +66,17 @@ def parse_operation(text: str, of_a: bool, inside: bool = False) -> LitmusOperat
         found = f"'{verb}'" if verb else "no operation"
         raise NoOperation(found, f"an operation of {'A' if of_a else 'B'}: {', '.join(forms)}", nearest(verb, forms))
     return _Reader(text, words[1:], forms[verb]).read(verb, of_a)
+
+
+def parse_relayed(text: str) -> LitmusOperation:
+    """Read one line of what B has posted beforehand; raises :class:`NoOperation`."""
+    words = text.split()
+    verb = words[0] if words else ""
+    if verb not in FORMS_OF_RELAY:
+        found = f"'{verb}'" if verb else "no operation"
+        expected = f"what an adapter does by itself: {', '.join(FORMS_OF_RELAY)}"
+        raise NoOperation(found, expected, nearest(verb, FORMS_OF_RELAY))
+    return _Reader(text, words[1:], FORMS_OF_RELAY[verb]).relayed(verb)
 
 
 class _Reader:
@@ -121,6 +137,32 @@ class _Reader:
             self._of_a(verb, found)
         else:
             self._of_b(verb, found)
+        if self.words:
+            raise self.wrong(f"'{' '.join(self.words)}' too much")
+        make: Callable[..., LitmusOperation] = LitmusOperation
+        return make(self.text, verb, **found)
+
+    def relayed(self, verb: str) -> LitmusOperation:
+        """The whole operation, of B's adapter."""
+        found: dict[str, object] = {"qp": self.take(_WORD, "queue pair")}
+        if verb in ("wait", "enable"):
+            found["other"] = self.take(_WORD, "queue pair")
+            count = self.number("count") if self.words else 1
+            if not count:
+                raise self.wrong("0 for count")
+            found["values"] = (count,)
+        else:
+            found["names"] = self.several(_NAME, "variable")
+            if self.words and self.words[0].startswith("@"):
+                source = self.words.pop(0)[1:]
+                if not _NAME.fullmatch(source):
+                    raise self.wrong(f"'@{source}' for value")
+                found["source"] = source
+            else:
+                found["values"] = (self.number(),)
+            if self.words and "values" in found:
+                self.take(re.compile("in"), "the word 'in'")
+                found["element"] = self.take(_NAME, "variable")
         if self.words:
             raise self.wrong(f"'{' '.join(self.words)}' too much")
         make: Callable[..., LitmusOperation] = LitmusOperation

@@ -24,7 +24,11 @@ REQUESTS: dict[str, RequestKind] = {
 }
 """The kind of request, for the ordering rules, of each operation of A on a queue pair."""
 
-WORD_GRAIN, DRAM = "8", "dram."
+WORD_GRAIN, DRAM, THIRD = "8", "dram.", "c."
+"""The usual grain; what names begin with of variables in B's DRAM, and of those of C, the third machine."""
+CROSS_CHANNEL = ("WAIT", "ENABLE", "work request in memory", "packets in order")
+"""What else the machine obeys: a WAIT and an ENABLE hold requests back; a request is what its bytes say when its
+adapter reads it; of a dead machine's packets those arrive that come first on their queue pair."""
 
 
 class OutcomeFinding(StrEnum):
@@ -36,11 +40,12 @@ class OutcomeFinding(StrEnum):
 
 
 class CrashMoment(StrEnum):
-    """When B loses power: never, at any instant after A finished its list, at any instant."""
+    """When B loses power: never, at any instant after A finished its list, at any instant; or A, at any instant."""
 
     NONE = "none"
     END_A = "end_A"
     ANY = "any"
+    A = "A"
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,10 @@ class LitmusOperation:
     """The name of the primitive that ``P`` stands for."""
     packet: Packet | None = None
     """The steps of a packet of a primitive's own."""
+    other: str = ""
+    """The queue pair that a WAIT or an ENABLE is about."""
+    element: str = ""
+    """The variable of B that is the word of a request's element in memory which names its payload."""
 
     @property
     def request(self) -> RequestKind | None:
@@ -137,6 +146,18 @@ class Test:
     """Variables that differ in their number alone are neighbours: the test speaks of its grain."""
     file: str = ""
     line: int | None = None
+    relay: tuple[LitmusOperation, ...] = ()
+    """What B's program has posted on queue pairs of its own before anything happens."""
+
+    @property
+    def managed(self) -> frozenset[str]:
+        """B's queue pairs that execute what an ENABLE lets them."""
+        return frozenset(operation.other for operation in self.relay if operation.verb == "enable")
+
+    @property
+    def elements(self) -> frozenset[str]:
+        """The variables that are words of work requests in memory."""
+        return frozenset(operation.element for operation in self.relay if operation.element)
 
 
 @dataclass(frozen=True)
@@ -159,13 +180,14 @@ def groups(test: Test) -> list[list[str]]:
     Neighbours are variables that one operation names together (``x0+x1``) and, if the test says its grain, variables
     that differ in their number alone (``x0``, ``x1``).
     """
-    together = [operation.names for operation in (*test.a, *test.b)]
+    together = [operation.names for operation in (*test.a, *test.b, *test.relay)]
+    alone = [name for one in test.relay for name in (one.element, one.source) if name]
     if test.numbered:
         everyone = sorted({name for names in together for name in names})
         numbered = [(name.rstrip("0123456789"), name) for name in everyone if name[-1].isdigit()]
         together = [tuple(name for other, name in numbered if other == stem) for stem, _ in numbered] + together
     found: list[list[str]] = []
-    for names in together:
+    for names in (*together, *((name,) for name in alone)):
         touched = [group for group in found if set(group) & set(names)]
         merged = sorted({*(name for group in touched for name in group), *names})
         found = [group for group in found if group not in touched] + ([merged] if merged else [])

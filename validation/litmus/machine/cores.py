@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ....models.durability.rules import Event, RequestKind, Scope, Target
 from ....sim.trace import Stage
-from .plan import LitmusPlan, ProgramStep, Update
+from .plan import LitmusPlan, ProgramStep, Relayed, Update
 
 CORE_EVENTS = (Event.LOAD, Event.STATUS_READ, Event.SFENCE, Event.CLFLUSH, Event.DOORBELL)
 HOST, DEVICE = str(Target.MEMORY), str(Target.PMR)
@@ -58,6 +58,12 @@ class State(NamedTuple):
     """By queue pair: SENDs that B has not taken."""
     replies: int
     registers: tuple[int | None, ...]
+    relay: int
+    """The operations of B's adapter that it is through with; a request of it is on its way."""
+    stop: int
+    """Before which of its operations A loses power; -1: it is not said yet."""
+    lost: int
+    """The requests of A that never arrive."""
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -84,6 +90,7 @@ class Cores:
         self._number = [next(numbers) if operation.request else -1 for operation in operations]
         for number in self._number:
             self._posted.append(self._posted[-1] | (1 << number if number >= 0 else 0))
+        self._relay_posts = [(1 << i, 1 << one.request) for i, one in enumerate(plan.relay) if one.request >= 0]
         self._last = [max(plan.earlier(i), default=-1) for i in range(len(plan.requests))]
         targets = [plan.layout.target[name] for name in plan.variables]
         self._target = [str(target) for target in targets]
@@ -110,7 +117,8 @@ class Cores:
         update = self.plan.updates[number]
         operation = update.operation
         if update.request < 0 or operation.request is not RequestKind.ATOMIC:
-            payload = state.values[update.request] if operation.source else operation.values[-1]
+            fetched = update.request >= 0 and (operation.source or operation.element)
+            payload = state.values[update.request] if fetched else operation.values[-1]
         elif operation.verb == "CAS":
             payload = operation.values[1]
         else:
@@ -201,10 +209,17 @@ class Cores:
         return list(dict.fromkeys(found))
 
     # requests, as A sees them ----------------------------------------------------------------------------
+    def posted(self, state: State) -> int:
+        """The requests of A, and of B's adapter, that have been posted or let go."""
+        found = self._posted[state.a]
+        for done, request in self._relay_posts:
+            found |= request if state.relay & done else 0
+        return found
+
     def completed(self, state: State) -> int:
         """The requests whose completion A may poll: they complete in order."""
         found = 0
-        for request in bits(self._posted[state.a]):
+        for request in bits(self.posted(state)):
             last = self._last[request]
             if (state.done | self.plan.silent) >> request & 1 and (last < 0 or found >> last & 1):
                 behind = self.plan.ack[request].behind(state.pending, state.dirty, state.unseen)
@@ -214,10 +229,10 @@ class Cores:
     def arrived(self, state: State) -> int:
         """The requests that B's adapter has: posted, their payload fetched, what their fence waits for completed."""
         found, complete = 0, self.completed(state)
-        for request in bits(self._posted[state.a]):
+        for request in bits(self.posted(state) & ~state.lost):
             last, operation = self._last[request], self.plan.requests[request]
-            fetched = not operation.source or state.values[request] is not None
-            in_order = last < 0 or found >> last & 1
+            fetched = not (operation.source or operation.element) or state.values[request] is not None
+            in_order = last < 0 or (found | state.lost) >> last & 1
             if fetched and in_order and not self.plan.fence[request] & ~complete:
                 found |= 1 << request
         return found
@@ -226,7 +241,7 @@ class Cores:
     def run_a(self, state: State, log: list[str] | None) -> State | None:
         """A's next operation, if nothing holds it back."""
         program = self.plan.test.a
-        if state.a == len(program):
+        if state.a == len(program) or state.a >= state.stop:
             return None
         operation, request = program[state.a], self._number[state.a]
         after = state._replace(a=state.a + 1)
@@ -258,12 +273,47 @@ class Cores:
             local, value = state.a_stores[0]
             after = state._replace(a_stores=state.a_stores[1:], local=replace_at(state.local, local, value))
             yield ("drain", 0, 0), f"A's store {self.plan.locals[local]}={value} becomes visible", after
-        for request in bits(self._posted[state.a]):
+        for request in bits(self.posted(state)):
             operation = self.plan.requests[request]
-            if operation.source and state.values[request] is None:
-                value = state.local[self.plan.locals.index(operation.source)]
-                text = f"A's adapter fetches {operation.source}={value} for {operation.text}"
+            if (operation.source or operation.element) and state.values[request] is None:
+                what, value = self._fetched(state, request)
+                text = f"{what} for {operation.text}"
                 yield ("fetch", request, 0), text, state._replace(values=replace_at(state.values, request, value))
+
+    def _fetched(self, state: State, request: int) -> tuple[str, int]:
+        """What an adapter fetches now: a payload, or a work request whose bytes name it; in words, and the payload."""
+        operation, plan = self.plan.requests[request], self.plan
+        if request < plan.of_a:
+            value = state.local[plan.locals.index(operation.source)]
+            return f"A's adapter fetches {operation.source}={value}", value
+        if operation.source:
+            value = state.memory[plan.index[operation.source]]
+            return f"B's adapter fetches {operation.source}={value}", value
+        written = state.memory[plan.index[operation.element]]
+        value = written if written and "work request in memory" in plan.table.cross_channel else operation.values[0]
+        return f"B's adapter reads the work request: WRITE of {value},", value
+
+    # B's adapter ----------------------------------------------------------------------------------------
+    def run_relay(self, state: State, log: list[str] | None) -> State | None:
+        """The next operation of B's adapter that nothing holds back."""
+        for i, one in enumerate(self.plan.relay):
+            if state.relay >> i & 1 or (one.before >= 0 and not state.relay >> one.before & 1):
+                continue
+            if not self._has_come(state, one) or sum(n for at, n in one.enables if state.relay >> at & 1) < one.turn:
+                continue
+            if log is not None:
+                log.append(f"B's adapter: {one.operation.text}")
+            return state._replace(relay=state.relay | 1 << i)
+        return None
+
+    def _has_come(self, state: State, one: Relayed) -> bool:
+        """Whether the receive completions that a WAIT is for are there."""
+        return all(
+            request >= 0
+            and state.done >> request & 1
+            and not self.plan.received[request].behind(state.pending, state.dirty, state.unseen)
+            for request in one.messages
+        )
 
     def woken(self, state: State, qp: str) -> int | None:
         """The packet of a queue pair that has woken B's thread: its steps up to there are done."""

@@ -83,7 +83,7 @@ class Reached:
     def grow(self, state: State) -> None:
         """Everything that may follow on ``state``."""
         moves: Iterable[Move] = self.machine.moves(state)
-        if self.reduction is not None:
+        if self.reduction is not None and state.stop >= 0:
             moves = list(moves)
             enough = self.reduction.enough(state, {move.action for move in moves})
             if enough is not None:
@@ -180,7 +180,7 @@ def all_looks(
 def _looks(machine: AbstractMachine, state: State, crash: CrashMoment) -> list[Mapping[str, int]]:
     """The values that an outcome may be about in this state: none, where the state is no end."""
     variables = machine.plan.variables
-    if crash is CrashMoment.NONE:
+    if crash in (CrashMoment.NONE, CrashMoment.A):
         if not machine.ended(state):
             return []
         memory = {f"mem.{name}": value for name, value in zip(variables, state.memory, strict=True)}
@@ -196,4 +196,4 @@ def _looks(machine: AbstractMachine, state: State, crash: CrashMoment) -> list[M
 
 def _ending(crash: CrashMoment, case: LitmusCase, values: Mapping[str, int]) -> str:
     shown = ", ".join(f"{name}={values[name]}" for name in sorted(case.outcome.names))
-    return f"the end: {shown}" if crash is CrashMoment.NONE else f"B loses power: {shown}"
+    return f"the end: {shown}" if crash in (CrashMoment.NONE, CrashMoment.A) else f"B loses power: {shown}"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ....models.durability.rules import Event, RequestKind
 from ....sim.trace import Stage
+from ..language.program import CrashMoment
 from .cores import Action, Cores, State, bits, replace_at
 from .plan import RECEIVED, LitmusPlan
 
@@ -74,13 +75,19 @@ class AbstractMachine(Cores):
             ways=((),) * len(self._ways), loose=0, memory=zeros, medium=zeros,
             queued=zeros if plan.past_llc else (), pending=0, dirty=0, unseen=0,
             received=((),) * len(plan.qps), replies=0, registers=(None,) * len(plan.b_registers),
+            relay=0, stop=-1 if plan.crash is CrashMoment.A else len(plan.test.a), lost=0,
         )  # fmt: skip
         return self.settle(state, log)
 
     def settle(self, state: State, log: list[str] | None = None) -> State:
         """Let everything happen that shuts out nothing: A's program, most of B's, the acceptance of WRITEs."""
-        while self._reduced:
-            following = self.run_a(state, log) or self.run_b(state, log) or self._accept_eagerly(state, log)
+        while self._reduced and state.stop >= 0:
+            following = (
+                self.run_a(state, log)
+                or self.run_b(state, log)
+                or self.run_relay(state, log)
+                or self._accept_eagerly(state, log)
+            )
             if following is None:
                 break
             state = following
@@ -96,7 +103,7 @@ class AbstractMachine(Cores):
 
     # requests at B's adapter ----------------------------------------------------------------------------
     def _may_execute(self, state: State, request: int, arrived: int) -> bool:
-        missing = self.plan.before[request] & ~state.done
+        missing = self.plan.before[request] & ~(state.done | state.lost)
         return bool(arrived >> request & 1) and not state.done >> request & 1 and not missing
 
     def _accept_eagerly(self, state: State, log: list[str] | None) -> State | None:
@@ -154,8 +161,12 @@ class AbstractMachine(Cores):
         return self.settle(next(after for _, name, after in self._raw(state) if name == text), log)
 
     def _raw(self, state: State) -> Iterator[tuple[Action, str, State]]:
+        if state.stop < 0:
+            yield from self._deaths(state)
+            return
         if not self._reduced:
-            for run, program, at in ((self.run_a, "A", state.a), (self.run_b, "B", state.b)):
+            relay = (self.run_relay, "B's adapter", state.relay)
+            for run, program, at in ((self.run_a, "A", state.a), (self.run_b, "B", state.b), relay):
                 following = run(state, None)
                 if following is not None:
                     yield (program, at, 0), f"{program} goes on", following
@@ -175,6 +186,30 @@ class AbstractMachine(Cores):
             yield from self._written_back(state)
         yield from self._unseen(state, arrived)
         yield from self.core_steps(state)
+
+    def _deaths(self, state: State) -> Iterator[tuple[Action, str, State]]:
+        """A loses power before one of its operations, and what it has posted does not arrive from some packet on."""
+        program, requests = self.plan.test.a, self.plan.requests
+        for stop in range(len(program) + 1):
+            there = self._posted[stop]
+            where = f"before {program[stop].text}" if stop < len(program) else "behind its list"
+            for lost in self._losses(there):
+                gone = ", ".join(requests[i].text for i in bits(lost))
+                text = f"A is to lose power {where}" + (f"; what never arrives: {gone}" if gone else "")
+                yield ("die", stop, lost), text, state._replace(stop=stop, lost=lost)
+
+    def _losses(self, posted: int) -> Iterator[int]:
+        """The sets of posted requests that may be lost: of each queue pair all from some request on."""
+        in_order = "packets in order" in self.plan.table.cross_channel
+        choices: list[list[int]] = []
+        for qp in self.plan.qps:
+            mine = [1 << i for i in bits(posted) if self.plan.requests[i].qp == qp]
+            if in_order:
+                choices.append([sum(mine[kept:]) for kept in range(len(mine), -1, -1)])
+            else:
+                choices += [[0, bit] for bit in mine]
+        for chosen in product(*choices):
+            yield sum(chosen)
 
     def _execute(self, state: State, request: int) -> Iterator[tuple[Action, str, State]]:
         kind = self.plan.kinds[request]
@@ -306,14 +341,17 @@ class AbstractMachine(Cores):
         return state.a == len(self.plan.test.a)
 
     def ended(self, state: State) -> bool:
-        """Whether both are, and nothing is under way."""
+        """Whether both are, and nothing is under way; after A's death, whether nothing can happen any more."""
+        if self.plan.crash is CrashMoment.A:
+            return state.a == state.stop and next(self._raw(state), None) is None
         through = self.a_finished(state) and state.b == len(self.plan.program)
-        return through and not state.pending and state.done == (1 << len(self.plan.requests)) - 1
+        posted = self.posted(state)
+        return through and not state.pending and state.done == posted and self.run_relay(state, None) is None
 
     def registers(self, state: State) -> dict[str, int]:
         """The registers that have a value: A's once the request has completed."""
         found = {n: v for n, v in zip(self.plan.b_registers, state.registers, strict=True) if v is not None}
-        complete = self.completed(state)
+        complete = self.completed(state) if self.plan.crash is not CrashMoment.A else 0
         for request in bits(complete):
             known, names = state.values[request], self.plan.requests[request].registers
             for name, value in zip(names, known if isinstance(known, tuple) else (known,), strict=False):

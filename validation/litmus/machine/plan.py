@@ -26,7 +26,7 @@ from ....models.durability.rules import (
 )
 from ....sim.trace import Stage
 from ..language.packets import Packet, Surroundings
-from ..language.program import CrashMoment, LitmusOperation, LitmusProfile, Test, layout
+from ..language.program import CROSS_CHANNEL, CrashMoment, LitmusOperation, LitmusProfile, Test, layout
 
 
 def _holds(first: LitmusOperation, later: LitmusOperation) -> bool:
@@ -48,6 +48,7 @@ class Table:
     rules: Sequence[Rule] = (*RULES, *PRIMITIVE_RULES)
     execution: Mapping[tuple[RequestKind, RequestKind], ExecutionRule] = field(default_factory=lambda: EXECUTION)
     fence_waits_for: frozenset[RequestKind] = FENCE_WAITS_FOR
+    cross_channel: frozenset[str] = frozenset(CROSS_CHANNEL)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,26 @@ class ProgramStep:
     register: int = -1
 
 
+NEVER_COMES = (-1,)
+"""The messages of a WAIT for more than A sends."""
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """One operation of B's adapter, and what it waits for beside the one ``before`` it on its queue pair (-1: none)."""
+
+    operation: LitmusOperation
+    before: int
+    request: int
+    """Its number among the plan's requests; -1 for a WAIT or an ENABLE."""
+    messages: tuple[int, ...]
+    """The requests of A whose receive completions a WAIT is for."""
+    enables: tuple[tuple[int, int], ...]
+    """The ENABLEs that are for its queue pair, each with how many requests it lets go."""
+    turn: int
+    """So many requests have to be enabled; 0: it needs none."""
+
+
 class LitmusPlan:
     """Everything about a test on a profile that does not change while it runs."""
 
@@ -117,13 +138,17 @@ class LitmusPlan:
         seen = crash is CrashMoment.NONE and profile.data_in_order is not None
         self._in_pieces = self.layout.apart or seen
         """The order of the bytes speaks of who looks at them: a power failure may leave any of one TLP."""
-        self.requests = [operation for operation in test.a if operation.request]
+        self.requests = [operation for operation in (*test.a, *test.relay) if operation.request]
+        """Those of A, and behind them those of B's adapter."""
+        self.of_a = sum(operation.request is not None for operation in test.a)
         self.kinds = [operation.request for operation in self.requests if operation.request is not None]
         self.qps = sorted({operation.qp for operation in self.requests})
         self.locals = sorted({operation.source for operation in test.a if operation.source})
+        """A's local variables."""
         self.b_registers = [register for operation in test.b for register in operation.registers]
         self.line_of = [self.layout.line[name] for name in self.variables]
-        self.tracked = {self.layout.line[name] for name in persistent} if crash is not CrashMoment.NONE else set()
+        looks_at_media = crash not in (CrashMoment.NONE, CrashMoment.A)
+        self.tracked = {self.layout.line[name] for name in persistent} if looks_at_media else set()
         self.updates: list[Update] = []
         self.tlps: list[list[int]] = [self._tlps(i) for i in range(len(self.requests))]
         self.program = [step for operation in test.b for step in self._steps(operation)]
@@ -139,6 +164,7 @@ class LitmusPlan:
         """The caches survive, but DMA writes pass them by, through a place that does not."""
         self._order()
         self._needs()
+        self.relay = [self._relayed(i) for i in range(len(test.relay))]
 
     # the updates ---------------------------------------------------------------------------------------
     def _mask(self, chosen: object) -> int:
@@ -195,6 +221,30 @@ class LitmusPlan:
                 return [ProgramStep("clflush", operation, variable), ProgramStep("clflushed", operation)]
             case _:
                 return [ProgramStep(operation.verb, operation, variable, update, register)]
+
+    def _relayed(self, place: int) -> Relayed:
+        """What an operation of B's adapter waits for."""
+        relay, operation = self.test.relay, self.test.relay[place]
+        before = [i for i, one in enumerate(relay[:place]) if one.qp == operation.qp]
+        request = -1
+        if operation.request:
+            request = self.of_a + sum(one.request is not None for one in relay[:place])
+        messages: tuple[int, ...] = ()
+        if operation.verb == "wait" and "WAIT" in self.table.cross_channel:
+            counted = sum(
+                relay[i].values[0] for i in before if relay[i].other == operation.other and relay[i].verb == "wait"
+            )
+            here = [i for i, one in enumerate(self.requests) if one.verb in RECEIVED and one.qp == operation.other]
+            wanted = counted + operation.values[0]
+            messages = tuple(here[:wanted]) if wanted <= len(here) else NEVER_COMES
+        enables: tuple[tuple[int, int], ...] = ()
+        turn = 0
+        if operation.request and operation.qp in self.test.managed and "ENABLE" in self.table.cross_channel:
+            enables = tuple(
+                (i, one.values[0]) for i, one in enumerate(relay) if one.verb == "enable" and one.other == operation.qp
+            )
+            turn = 1 + sum(relay[i].request is not None for i in before)
+        return Relayed(operation, max(before, default=-1), request, messages, enables, turn)
 
     # needs -----------------------------------------------------------------------------------------------
     def earlier(self, request: int) -> list[int]:

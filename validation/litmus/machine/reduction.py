@@ -123,6 +123,8 @@ class Reduction:
                     lives = about >= state.b
                 case "drain":
                     lives = bool(state.a_stores) or state.a < len(plan.test.a)
+                case "relay":
+                    lives = not state.relay >> about & 1
                 case "fetch":
                     lives = state.values[about] is None
                 case "read":
@@ -165,6 +167,7 @@ class _Describe:
         """Every action that any execution may have."""
         plan = self.plan
         yield from self._of_a()
+        yield from self._of_relay()
         for request in range(len(plan.requests)):
             yield from self._of_request(request)
         for update in plan.updates:
@@ -189,9 +192,9 @@ class _Describe:
 
     def _arrived(self, request: int) -> Cells:
         """The cells that B's adapter needs before it has a request: the post, the payload, the needs of its fence."""
-        plan, found = self.plan, {("A", self._position(request))}
+        plan, found = self.plan, {self._position(request)}
         for one in (*plan.earlier(request), request):
-            if plan.requests[one].source:
+            if plan.requests[one].source or plan.requests[one].element:
                 found.add(("value", one))
             for waited in bits(plan.fence[one]):
                 found |= self._completed(waited)
@@ -203,8 +206,10 @@ class _Describe:
             found |= {("done", one)} | self._needs(self.plan.ack[one])
         return found
 
-    def _position(self, request: int) -> int:
-        positions = [i for i, operation in enumerate(self.plan.test.a) if operation.request]
+    def _position(self, request: int) -> Cell:
+        """The cell that changes when a request is posted, or let go."""
+        positions: list[Cell] = [("A", i) for i, operation in enumerate(self.plan.test.a) if operation.request]
+        positions += [("relay", i) for i, one in enumerate(self.plan.relay) if one.request >= 0]
         return positions[request]
 
     def _pending_at(self, variable: int) -> Cells:
@@ -265,12 +270,21 @@ class _Describe:
             cells: Cells = {("A's stores", 0)}
             yield ("drain", 0, 0), cells, cells, cells | {("local", i) for i in range(len(plan.locals))}, False, False
 
+    def _of_relay(self) -> Iterator[Described]:
+        for i, one in enumerate(self.plan.relay):
+            guard: Cells = {("relay", at) for at in (one.before, *(at for at, _ in one.enables))}
+            for request in one.messages:
+                if request >= 0:
+                    guard |= {("done", request)} | self._needs(self.plan.received[request])
+            yield ("relay", i, 0), guard, set(), {("relay", i)}, True, False
+
     # requests ---------------------------------------------------------------------------------------------
     def _of_request(self, request: int) -> Iterator[Described]:
         plan, operation, kind = self.plan, self.plan.requests[request], self.plan.kinds[request]
-        if operation.source:
-            local = ("local", plan.locals.index(operation.source))
-            yield ("fetch", request, 0), {("A", self._position(request))}, {local}, {("value", request)}, False, False
+        if operation.source or operation.element:
+            name, of_a = operation.source or operation.element, request < plan.of_a
+            cell = ("local", plan.locals.index(name)) if of_a else ("memory", plan.index[name])
+            yield ("fetch", request, 0), {self._position(request)}, {cell}, {("value", request)}, False, False
         ready = self._arrived(request) | {("done", j) for j in bits(plan.before[request])}
         needs = self._needs(plan.needs[request])
         if kind is RequestKind.READ:

@@ -22,7 +22,7 @@ from ....models.profiles.platform import Platform, load_platform, platform_names
 from ....models.system import NodeSpec, System
 from ....models.verbs import FLUSHES, REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
 from ....sim.trace import NEVER
-from ..language.program import DRAM, LitmusOperation, LitmusProfile, Test, groups
+from ..language.program import DRAM, THIRD, CrashMoment, LitmusOperation, LitmusProfile, Test, groups
 from ..machine.plan import RECEIVED
 
 OPCODES = {
@@ -39,6 +39,9 @@ IMPATIENT = 1
 """The local ACK timeout (8.192 us) of connections on a network that loses packets."""
 SLOWEST = 4.0
 """Every delay of the platform is scaled by a factor between 1 / SLOWEST and SLOWEST."""
+NO_RELAY = "a run posts nothing on queue pairs of B beforehand"
+NO_THIRD = "a run has no third machine"
+NO_DEATH = "in a run A does not lose power"
 _T = TypeVar("_T")
 
 
@@ -80,6 +83,7 @@ def check(test: Test, profile: LitmusProfile) -> None:
         if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:
             raise CannotRun(f"the simulator's adapters know no fence (in '{operation.text}')")
     _check_parts(test)
+    _check_machines(test)
     for operation in test.b:
         if operation.verb == "cpucas" and profile.domain == "pmr":
             raise CannotRun(f"no core can lock a peer device (in '{operation.text}')")
@@ -92,6 +96,17 @@ def check(test: Test, profile: LitmusProfile) -> None:
     odd = [f.name for f in fields(Switches) if getattr(profile.switches, f.name) != f.default]
     if set(odd) - {"iio_wc_survives"} and not _has_switches():
         raise CannotRun(f"the simulator's platforms know no switch {odd[0]}")
+
+
+def _check_machines(test: Test) -> None:
+    """Runs have A and B, whose programs post what they post themselves; and it is B that loses power."""
+    for operation in test.relay:
+        raise CannotRun(f"{NO_RELAY} (in '{operation.text}')")
+    for operation in test.a:
+        if any(name.startswith(THIRD) for name in operation.names):
+            raise CannotRun(f"{NO_THIRD} (in '{operation.text}')")
+    if any(case.crash is CrashMoment.A for case in test.cases):
+        raise CannotRun(f"{NO_DEATH} (in '{test.id}')")
 
 
 def _check_parts(test: Test) -> None:
