@@ -29,7 +29,7 @@ from .order import Running
 _WORD = 1 << (8 * ATOMIC_BYTES)
 
 
-_Waiting = tuple[ReceiveEnd, Message, Running, Operand, Observe]
+_Waiting = tuple[ReceiveEnd, Message, Running, Operand, Observe, int]
 
 
 class AtomicUnit:
@@ -61,8 +61,8 @@ class AtomicUnit:
         observe = end.inbound.observer(Event.ATOMIC_RESULT, address, returned=seen)
         lanes = end.inbound.lanes(address)
         operand = Operand((*lanes.earlier(), *lanes.earlier_releases()), seen)
-        found = end, message, running, operand, observe
-        lock = self._lock(message)
+        found = end, message, running, operand, observe, address
+        lock = self._lock(address)
         self.executed += 1
         if lock in self._waiting:
             self.conflicts += 1
@@ -75,21 +75,21 @@ class AtomicUnit:
             self._waiting[lock] = deque()
             self._start(found)
 
-    def _lock(self, message: Message) -> int:
-        return message.work.remote_address // ATOMIC_BYTES % self._locks
+    def _lock(self, address: int) -> int:
+        return address // ATOMIC_BYTES % self._locks
 
     def _start(self, found: _Waiting) -> None:
         """An atomic has its lock: read the operand."""
-        end, message, running, operand, observe = found
-        self._since_ps[self._lock(message)] = self._nic.clock.now_ps
-        nic, address = self._nic, self._nic.regions.place(message.work)
+        end, message, running, operand, observe, address = found
+        nic = self._nic
+        self._since_ps[self._lock(address)] = nic.clock.now_ps
         observe = end.inbound.behind_results(observe, address)
         nic.slot.settle(message.key)
         nic.slot.dma.read(
             message.key,
             address,
             ATOMIC_BYTES,
-            partial(self._compute, end, message, running, operand, observe),
+            partial(self._compute, end, message, running, operand, observe, address),
             not_before_ps=end.inbound.lanes(address).placed_ps,
             sooner_ps=self._sooner_ps,
         )
@@ -101,6 +101,7 @@ class AtomicUnit:
         running: Running,
         operand: Operand,
         observe: Observe,
+        address: int,
         old: bytes,
         chunks: list[Chunk],
     ) -> None:
@@ -108,11 +109,18 @@ class AtomicUnit:
         operand.seen.extend(chunks)
         clock = self._nic.clock
         self._free_ps = max(self._free_ps, clock.now_ps) + self._occupancy_ps
-        finish = partial(self._finish, end, running, operand, observe, old)
+        finish = partial(self._finish, end, running, operand, observe, address, old)
         clock.hardware(self._free_ps, message.key, finish, message)
 
     def _finish(
-        self, end: ReceiveEnd, running: Running, operand: Operand, observe: Observe, old: bytes, message: Message
+        self,
+        end: ReceiveEnd,
+        running: Running,
+        operand: Operand,
+        observe: Observe,
+        address: int,
+        old: bytes,
+        message: Message,
     ) -> None:
         nic, now_ps = self._nic, self._nic.clock.now_ps
         new = _result(message, int.from_bytes(old, "little"))
@@ -122,7 +130,7 @@ class AtomicUnit:
         end.inbound.executed(RequestKind.ATOMIC, observe)
         nic.answers.answer(end, message, now_ps, old, observe)
         end.order.end(running, now_ps)
-        lock = self._lock(message)
+        lock = self._lock(address)
         self._held_ps = now_ps - self._since_ps[lock]
         waiting = self._waiting[lock]
         if waiting:

@@ -160,7 +160,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.link: PrimitiveRequester | None = None
         self.late: deque[Ranges] = deque()
         """What the mode async has not sent yet."""
-        self.woken, self.asked, self.room = (Signal(self.system.clock) for _ in range(3))
+        self.woken, self.asked, self.room, self.joins = (Signal(self.system.clock) for _ in range(4))
 
     @override
     def start(self) -> None:
@@ -346,7 +346,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
                 self.serve_clients(None)
             if self.other in self.scheme.lost(self.other_role):
                 return
-            yield from self.other.joining.until_listening(thread)
+            yield from thread.wait(self.joins)
 
     def agree(self, thread: Thread) -> Code:
         """Both were without power: find out whose image counts, have the other hold the same, and go on as primary."""
@@ -387,10 +387,16 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     def on_join(self, thread: Thread, request: Join) -> Code:
         """Copy the image to the machine that asks, while no msync runs; msyncs go there from now on."""
+        yield from thread.notify(self.joins)
         while self.stance is not Stance.ALONE:  # its heartbeats have not stayed away for long enough
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
         link = self.other.service.connect(thread, self.node, patience=PATIENCE)
-        yield from self.make_mirror(thread, link)
+        try:
+            yield from self.make_mirror(thread, link)
+        except PrimitiveFailed as error:
+            if not error.disconnected:
+                raise
+            return b"gone"  # it has failed again, and asks again
         self.link = link
         return b"mirror"
 
