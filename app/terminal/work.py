@@ -43,6 +43,8 @@ class Job:
     """How many operations of the run are drawn for Perfetto."""
     also: tuple[Condition, ...] = ()
     """Conditions that are explored beside the usual ones."""
+    examples: tuple[Condition, ...] | None = None
+    """Conditions whose violations are shrunk to counterexamples; None: all."""
     slider: bool = True
     """Whether the crash slider of a report is prepared."""
 
@@ -95,6 +97,7 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
             progress=lambda done: progress(RUN_SHARE + (1 - RUN_SHARE) * min(done, 1.0)),
             processes=job.processes,
             also=job.also,
+            examples=job.examples,
         )
         outcome.crash = found
         if job.brute:

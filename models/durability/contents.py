@@ -69,6 +69,14 @@ class Content:
     absent: tuple[Piece, ...]
     torn: Piece | None = None
 
+    @property
+    def is_less(self) -> bool:
+        """Whether the bytes would be others if all had made it: what is not there may be what was there before."""
+        data = bytearray(self.data)
+        for piece in (*self.absent, *((self.torn,) if self.torn else ())):
+            piece.apply(data)
+        return data != self.data
+
 
 @dataclass(slots=True)
 class TornLine:

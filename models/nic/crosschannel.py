@@ -32,40 +32,38 @@ class CrossChannel:
         self._nic = nic
         self._requester = requester
         self._fetch_payload = fetch_payload
-        self._waiting: dict[int, deque[Message]] = {}
-        """By managed queue pair: the requests that are posted and not enabled."""
+        self._waiting: dict[int, deque[tuple[Message, int]]] = {}
+        """By managed queue pair: the requests that are posted and not enabled, and where their WQEs lie."""
         self._credits: dict[int, int] = {}
         """By managed queue pair: how many more it may execute than are posted."""
         self._rung: dict[int, int] = {}
         """By managed queue pair: how many doorbells there have been."""
-        self._places: dict[int, int] = {}
-        """By a request's key: where its WQE lies."""
-        self._begun: set[int] = set()
-        """The requests, by key, for which the engine is at work."""
+        self._begun: set[Message] = set()
+        """The requests for which the engine is at work."""
 
     def posted(self, end: SendEnd, messages: list[Message]) -> None:
         """The doorbell of requests of a managed queue pair is here: those that are enabled already are fetched."""
         number, managed = end.qp.number, end.qp.managed
         assert managed is not None
-        for index, message in enumerate(messages, start=self._rung.get(number, 0)):
-            self._places[message.key] = managed.place(index)
-        self._rung[number] = self._rung.get(number, 0) + len(messages)
-        self._waiting.setdefault(number, deque()).extend(messages)
+        rung = self._rung.get(number, 0)
+        self._rung[number] = rung + len(messages)
+        places = map(managed.place, range(rung, rung + len(messages)))
+        self._waiting.setdefault(number, deque()).extend(zip(messages, places, strict=True))
         self._enable(end, 0)
 
     def executes(self, end: SendEnd, message: Message) -> bool:
         """Execute the request at the head of a send queue, which needs no wire; False: it has to wait."""
         if end.off_ps != NEVER:
             return False
-        if message.key not in self._begun:
-            self._begun.add(message.key)
+        if message not in self._begun:
+            self._begun.add(message)
             clock = self._nic.clock
             clock.call_at(clock.now_ps + self._nic.parameters.tx_processing_ps, self._requester.pump, end)
             return False
         work: Any = message.work
         if message.opcode is Opcode.IBV_EXP_WR_CQE_WAIT and not self._has_come(end, work):
             return False
-        self._begun.remove(message.key)
+        self._begun.remove(message)
         end.send_queue.popleft()
         if message.opcode is Opcode.IBV_EXP_WR_SEND_ENABLE:
             self._enable(work.qp.end, work.wqe_count)
@@ -97,13 +95,12 @@ class CrossChannel:
         self._credits[number] = self._credits.get(number, 0) + count
         while waiting and self._credits[number]:
             self._credits[number] -= 1
-            self._fetch(waiting.popleft())
+            self._fetch(*waiting.popleft())
 
-    def _fetch(self, message: Message) -> None:
+    def _fetch(self, message: Message, place: int) -> None:
         """Read a request's WQE where it lies, and do what its bytes say."""
         self._nic.slot.settle(message.key)
         self._nic.wqe_fetches += 1
-        place = self._places.pop(message.key)
         self._nic.slot.dma.read(message.key, place, WQE_BYTES, partial(self._fetched, message), n_bytes=WQE_BYTES)
 
     def _fetched(self, message: Message, data: bytes, _: object) -> None:

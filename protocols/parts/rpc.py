@@ -27,9 +27,9 @@ Handler = Callable[[Thread, Any], Code]
 MESSAGE_BYTES = 256
 """Room for a message in a receive buffer, unless a listener asks for more."""
 
-PATIENCE = "10 ms"
+PATIENCE = "100 ms"
 """After what time without an answer a caller that is not to wait for ever looks whether its peer is still there.
-Assumption: few answers take so long.
+Assumption: a thousand times as long as most answers take.
 """
 NOTICES = 16
 """So many notices may come before a client takes the first of them."""

@@ -85,13 +85,13 @@ def failing(scheme, fault, work=WORK, *, value="8 B", machines=2, clients=1, pla
     return scenario(scheme, list(work), platform, ddio="off", value=value, roles=roles, crash=crash)
 
 
-def report(made, examples=True):
+def report(made, examples=None):
     variant = only_variant(made)
     return explore(run_variant(made, variant), made, variant, examples=examples)
 
 
 def violated(made):
-    found = report(made, examples=False)
+    found = report(made, examples=())
     assert found.exhaustive and found.executed
     return {condition for condition, verdict in found.verdicts.items() if verdict is Verdict.VIOLATED}
 

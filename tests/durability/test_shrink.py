@@ -57,7 +57,7 @@ class Shrunk:
 
     @property
     def lost(self) -> list:
-        return [key for key, content in self.case.violation.outcome.image if content.absent or content.torn]
+        return [key for key, content in self.case.violation.outcome.image if content.is_less]
 
 
 def shrunk(scheme, condition, platform="optane-adr", ddio="on", work=None, schedule=0, **more) -> Shrunk:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
+from math import comb
 from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import override
@@ -40,6 +41,8 @@ AT_RANDOM = ("loss", "delay", "reorder", "repeat")
 
 LOST_AT_MOST = 3
 """Up to how many lost lines are tried in every combination."""
+TRIED_AT_MOST = 200
+"""Up to how many combinations of so many lines."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +102,40 @@ class LeftState(Evidence[Violation]):
         return story.timeline(case.scenario, self, lost)
 
     def with_fewest_lines(self) -> Self:
-        """A violating state of that instant that lacks as few lines as any does (tried up to ``LOST_AT_MOST``)."""
+        """A violating state of that instant that lacks as few lines as any does (tried up to ``LOST_AT_MOST``).
+
+        Of many lines only those are tried that this state lacks; if it takes more of them, none can be spared.
+        """
+        lacks = {key for key, content in self.violation.outcome.image if content.is_less}
+        looked_at = [key for key, _ in self.violation.outcome.image]
+        for size in range(min(LOST_AT_MOST, len(lacks) - 1) + 1):
+            some = (
+                looked_at if comb(len(looked_at), size) <= TRIED_AT_MOST else [key for key in looked_at if key in lacks]
+            )
+            for chosen in islice(combinations(some, size), TRIED_AT_MOST):
+                found = self._lacking(frozenset(chosen))
+                if found is not None:
+                    return found
+        best = self
+        for key in [key for key in looked_at if key in lacks]:
+            if len(lacks) > LOST_AT_MOST + 1:
+                found = self._lacking(frozenset(lacks - {key}))
+                if found is not None:
+                    best, lacks = found, lacks - {key}
+        return best
+
+    def _lacking(self, chosen: frozenset[LineKey]) -> Self | None:
+        """A violating state of that instant that lacks no other lines than these; None if there is none."""
         violation, explorer, views = self.violation, self.explorer, self.explorer.views
         register: Any = history_until(self.result, violation)
-        looked_at = [key for key, _ in violation.outcome.image]
-        for size in range(min(LOST_AT_MOST, _lost(violation.outcome) - 1) + 1):
-            for chosen in combinations(looked_at, size):
-                contents = partial(_whole_but, views.contents, frozenset(chosen))
-                families = partial(_whole_but, views.families, frozenset(chosen))
-                outcomes = explorer.outcomes(violation.subject, contents, families)
-                for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
-                    if _lost(outcome) <= size and violation.condition in register.judge(outcome.value):
-                        why = register.explain(outcome.value, violation.condition)
-                        return replace(self, violation=replace(violation, outcome=outcome, explanation=why))
-        return self
+        contents = partial(_whole_but, views.contents, chosen)
+        families = partial(_whole_but, views.families, chosen)
+        outcomes = explorer.outcomes(violation.subject, contents, families)
+        for outcome in islice(outcomes.at(violation.instant_ps), IMAGES_PER_STATE):
+            if _lost(outcome) <= len(chosen) and violation.condition in register.judge(outcome.value):
+                why = register.explain(outcome.value, violation.condition)
+                return replace(self, violation=replace(violation, outcome=outcome, explanation=why))
+        return None
 
 
 def _fewer_failures(scenario: Scenario) -> Iterator[Scenario]:
@@ -159,7 +182,7 @@ def _whole_but(
     """What a line may hold, with nothing missing unless it is ``chosen`` or the cut leaves no choice."""
     whole = False
     for item in view(key, at_ps, cut):
-        if key in chosen or (isinstance(item, Content) and not (item.absent or item.torn)):
+        if key in chosen or (isinstance(item, Content) and not item.is_less):
             whole = True
             yield item
     if not whole:
@@ -167,7 +190,7 @@ def _whole_but(
 
 
 def _lost(outcome: Outcome) -> int:
-    return sum(bool(content.absent or content.torn) for _, content in outcome.image)
+    return sum(content.is_less for _, content in outcome.image)
 
 
 def _is_part(violation: Violation, operation: Operation) -> bool:

@@ -23,9 +23,9 @@ def explore(
     variant: Variant,
     progress: Callable[[float], None] | None = None,
     also: Collection[Condition] = (),
-    examples: bool = True,
+    examples: Collection[Condition] | None = None,
 ) -> CrashReport:
-    """Execute, judge, and shrink the earliest violation of each condition; that last only with ``examples``."""
+    """Execute, judge, and shrink the earliest violation of each condition, or of ``examples`` alone."""
 
     def advance(done: float) -> None:
         if progress is not None:
@@ -36,11 +36,12 @@ def explore(
     found = execute(scenario, variant, conditions, lambda done: advance(done * EXPLORING))
     seconds = time.perf_counter() - started
     counterexamples = []
-    for turn, condition in enumerate(sorted(found.first) if examples else ()):
+    shown = sorted(c for c in found.first if examples is None or c in examples)
+    for turn, condition in enumerate(shown):
         breach = found.first[condition]
         seen = breach.aftermath.result, breach
         counterexamples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
-        advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+        advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
     timed = scenario.crash.view == "timed"
     return CrashReport(
         scheme=variant.scheme,

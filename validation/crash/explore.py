@@ -49,14 +49,14 @@ def explore(
     progress: Callable[[float], None] | None = None,
     processes: int = 1,
     also: Collection[Condition] = (),
-    examples: bool = True,
+    examples: Collection[Condition] | None = None,
 ) -> CrashReport:
     """Walk all crash states of a run, judge them, and shrink the earliest violation of each condition.
 
     With several ``processes`` schedules are explored side by side; what is found is the same. ``also`` are conditions
-    that are asked for beside the usual ones, as far as the fault can be judged by them. Without ``examples`` nothing is
-    shrunk, which takes longer than the states of a small run, and the report has no counterexample; the rest is the
-    same.
+    that are asked for beside the usual ones, as far as the fault can be judged by them. The violations of ``examples``
+    alone are shrunk (None: of all conditions), which takes longer than the states of a small run; the others have no
+    counterexample in the report, and the rest is the same.
     """
     fault = scenario.crash.fault
     if fault.executed:
@@ -86,13 +86,14 @@ def explore(
             source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
     seconds = time.perf_counter() - started
     counterexamples = []
-    for turn, condition in enumerate(sorted(found.first) if examples else ()):
+    shown = sorted(c for c in found.first if examples is None or c in examples)
+    for turn, condition in enumerate(shown):
         number, run = source[condition]
         run = run or run_variant(scenario, variant, number)
         small = shrink(LeftState, scenario.from_schedule(number), variant, run, found.first[condition])
         counterexamples.append(tell(small))
         if progress is not None:
-            progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(found.first))
+            progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
     if found.states > LARGE:
         gc.collect()
     again = scenario.crash.fault.again

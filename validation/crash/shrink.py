@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Generic
 
+from ...protocols.registry import scheme
 from ...scenarios.arguments import OutageFields
 from ...scenarios.build import Draft
 from ...scenarios.run.draws import Planned
@@ -95,8 +96,10 @@ class _Search(Generic[V]):
             {"core": core, "at": exact_duration(at), "for": exact_duration(length)} for core, at, length in outages
         ]
         workload = schedule_data(self.scenario.workload, chosen, self.room)
+        named = {operation.f for operation in chosen}
+        schemes = [name for name in self.scenario.schemes if named <= set(scheme(name).operations)]
         draft = Draft.of(self.scenario, f"{self.scenario.name} (shrunk)")
-        return draft.with_(workload=workload, outages=listed).build()
+        return draft.with_(workload=workload, outages=listed, schemes=schemes).build()
 
     def _try(self, chosen: list[Planned], outages: list[_Outage], since_ps: int = 0) -> Case | None:
         return find(self.kind, self._scenario(chosen, outages), self.variant, self.sought, since_ps=since_ps)

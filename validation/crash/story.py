@@ -41,7 +41,7 @@ def fates(state: LeftState) -> list[LineFate]:
 
 def lost_lines(system: System, image: Iterable[tuple[LineKey, Content]], at_ps: int) -> list[LineFate]:
     """The lines of an image of a power failure that are not as they were, and where the rest may still have been."""
-    return [_fate(system, key, content, at_ps) for key, content in image if content.absent or content.torn]
+    return [_fate(system, key, content, at_ps) for key, content in image if content.is_less]
 
 
 def _fate(system: System, key: LineKey, content: Content, at_ps: int) -> LineFate:

@@ -62,7 +62,7 @@ def crash_report(
         schedules=schedules, seed=seed, **settings,
     )  # fmt: skip
     (variant,) = scenario.variants()
-    return explore(run_variant(scenario, variant), scenario, variant, examples=examples)
+    return explore(run_variant(scenario, variant), scenario, variant, examples=None if examples else ())
 
 
 def scenario_of(

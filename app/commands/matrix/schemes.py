@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....protocols.guarantees import EXPLORED, claimed
+from ....protocols.guarantees import EXPLORED, Condition, Verdict, claimed
 from ....protocols.registry import scheme
 from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake, nearest
@@ -146,7 +146,11 @@ def main(options: argparse.Namespace) -> int:
     inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
     target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
     with workers(options.jobs, options.dask) as found:
-        rows = _rows(perform_all(jobs, found, "matrix"), jobs, wishes, names)
+        outcomes = list(perform_all(jobs, found, "matrix"))
+        late = _unshown(jobs, outcomes, len(chosen))
+        for number, outcome in zip(late, perform_all(list(late.values()), found, "matrix"), strict=True):
+            outcomes[number] = outcome
+    rows = _rows(outcomes, jobs, wishes, names)
     fine = not any(row.refuted or row.by_seed for row in rows)
     entries = [row.document() for row in rows]
     agree = not any(row.by_seed for row in rows)
@@ -198,12 +202,34 @@ def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[in
         except InputError as error:
             mistakes += error.mistakes
             continue
-        for index in range(len(scenario.variants())):
-            jobs += [Job(file, overrides, seed, index, True, also=EXPLORED, slider=False) for seed in chosen]
+        for index, variant in enumerate(scenario.variants()):
+            shown = tuple(scheme(variant.scheme).claims) if options.quick else None
+            for seed in chosen:
+                examples = shown if seed == chosen[0] else ()
+                jobs.append(Job(file, overrides, seed, index, True, also=EXPLORED, examples=examples, slider=False))
             wishes += [wish] * len(chosen)
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
     return jobs, wishes
+
+
+def _unshown(jobs: Sequence[Job], outcomes: Sequence[JobOutcome], seeds: int) -> dict[int, Job]:
+    """Later seeds show only what the first of a cell does not: by number, the jobs to be done again, with what they
+    have to show.
+    """
+    found: dict[int, Job] = {}
+    for first in range(0, len(jobs), seeds):
+        asked, shown = jobs[first].examples, set[Condition]()
+        for number in range(first, first + seeds):
+            report = outcomes[number].crash
+            assert report is not None
+            violated = {
+                c for c, v in report.verdicts.items() if v == Verdict.VIOLATED and (asked is None or c in asked)
+            }
+            if number > first and violated - shown:
+                found[number] = replace(jobs[number], examples=tuple(sorted(violated - shown)))
+            shown |= violated
+    return found
 
 
 def faults(options: argparse.Namespace, kind: type[Scheme]) -> list[str]:

@@ -152,7 +152,7 @@ class HyperLoop(Scheme, name="hyperloop"):
             16, at_least=1, source="assumption: the source says later", text="behind how many entries they are applied"
         ),
         "posted": Option(
-            16, at_least=4, source="assumption: no source says how many",
+            8, at_least=4, source="assumption: no source says how many",
             text="for how many operations work requests are posted in advance",
         ),
     }  # fmt: skip

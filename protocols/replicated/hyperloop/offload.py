@@ -34,6 +34,7 @@ from ....models.verbs import (
     wait,
 )
 from ....models.verbs.cross_channel import encode
+from ....models.verbs.work import PacketOrder
 from ....sim.bytespace import LINE_BYTES
 
 if TYPE_CHECKING:
@@ -47,7 +48,15 @@ ANSWER = "600 ms"
 (IBTA 9.7.6.1.3 with timeout 14 and 7 retries)."""
 _NONE, _SIGNALED = SendFlags.NONE, SendFlags.IBV_SEND_SIGNALED
 _PASSED_ON = SendFlags(SendFlags.IBV_SEND_SIGNALED | SendFlags.IBV_SEND_FENCE)
-NOTHING = SendWR(0, Opcode.IBV_WR_NOP, 0, 0, send_flags=_NONE)
+
+
+def nothing(order: PacketOrder | None = None) -> SendWR:
+    """A work request that does nothing until a message fills it in."""
+    return SendWR(0, Opcode.IBV_WR_NOP, 0, 0, send_flags=_NONE, order=order)
+
+
+NOTHING = nothing()
+"""As it stands in a message."""
 
 
 class ChainBroken(Exception):
@@ -126,12 +135,13 @@ class ChainHop:
         ranges, own = self.ranges(self.posted), self.own
         self.posted += 1
         if own is not None:
-            for blank in (NOTHING, *blanks(own)):
+            for blank in (nothing(), *blanks(own)):
                 yield Posting(own.qp, blank)
         if self.local:
-            filled = [NOTHING]
+            filled = [nothing()]
         else:
-            filled = [NOTHING, *(blanks(self.requester) if self.requester else [NOTHING] * self.flushes), NOTHING]
+            flushes = blanks(self.requester) if self.requester else [nothing() for _ in range(self.flushes)]
+            filled = [nothing(), *flushes, nothing()]
         for blank in filled:
             yield Posting(self.out, blank)
         length = sum(size for _, size in ranges)
@@ -156,7 +166,7 @@ class ChainHop:
                     dram.space.poke(at, encode(work, qp.managed.posted))
                     qp.managed.posted += 1
                 qp.posted += 1
-                lists.setdefault(qp, []).append(replace(work))
+                lists.setdefault(qp, []).append(work)
         for qp, works in lists.items():
             qp.device.ring_list(qp, works, [b""] * len(works))
 
@@ -166,13 +176,13 @@ class ChainHop:
             if isinstance(work, RecvWR):
                 thread.post_recv(qp, work)
             else:
-                yield from thread.post_send(qp, replace(work))
+                yield from thread.post_send(qp, work)
 
 
 def blanks(requester: PrimitiveRequester) -> list[SendWR]:
     """Work requests that do nothing, in the places of a primitive's; a packet of its own has its order already."""
     region = requester.service.regions[0]
-    return [replace(NOTHING, order=work.order) for work in requester.requests([(region.address, WORD)])]
+    return [nothing(work.order) for work in requester.requests([(region.address, WORD)])]
 
 
 class HeadEnd:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.registry import scheme
+from rpsim.protocols.replicated.mojim.machine import Stance
+from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
@@ -80,6 +83,16 @@ def test_a_mark_that_goes_along_may_last_without_its_entries():
 @pytest.mark.parametrize("name", ["mojim over wflush", "mojim[mode=syncflush] over wflush"])
 def test_power_may_fail_again_in_recovery(name):
     assert violated(name, "all power in recovery", ddio="off") == set()
+
+
+@pytest.mark.parametrize("again_us", [5012, 5015, 5018, 5030])
+def test_a_machine_that_fails_again_while_it_joins_joins_later(again_us):
+    made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
+    power = {"fault": "primary[0] power", "down": "5 ms"}
+    made = Draft.of(made).with_(failures=[{"at": at, **power} for at in ("10 us", f"{again_us} us")]).build()
+    (variant,) = made.variants()
+    roles = performed(made, variant).scheme.roles
+    assert [roles[name][0].stance for name in ("primary", "mirror")] == [Stance.MIRROR, Stance.PRIMARY]
 
 
 # the window -----------------------------------------------------------------------------------------------------------

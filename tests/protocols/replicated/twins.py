@@ -8,7 +8,7 @@ from typing import Any
 from rpsim.models.cpu import Thread
 from rpsim.models.verbs import SendWR
 from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
-from rpsim.protocols.replicated.hyperloop.offload import NOTHING, AdapterChain
+from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
 from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
 from rpsim.protocols.replicated.tailwind.segments import Backup
@@ -115,7 +115,7 @@ class WritesUnflushed(AdapterChain):
 
     def written(self, index: int, offset: int, length: int) -> list[SendWR]:
         work, *flushes = super().written(index, offset, length)
-        return [work, *([NOTHING] * len(flushes))]
+        return [work, *(nothing() for _ in flushes)]
 
 
 class NoGroupFlush(HyperLoop, name="hyperloop-twin-no-group-flush"):

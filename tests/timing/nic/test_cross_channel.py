@@ -137,6 +137,26 @@ def test_an_enable_may_come_before_the_request():
     assert world.there() == b"y" * 64
 
 
+def test_a_request_that_is_not_enabled_outlasts_a_repetition_of_those_before_it():
+    """The second SEND finds no receive request, and is sent again; the third is enabled behind that."""
+    world = ThreeMachines()
+    thread, there = world.threads["relay[0]"], world.out.peer
+
+    def sends(count: int) -> Code:
+        for number in range(count):
+            work = SendWR(number, SEND, world.buffers["relay[0]"], 8)
+            yield from thread.post_send(world.out, work)
+
+    world.run(sends(3))
+    world.run(thread.post_send(world.control, enable(world.out, 2)))
+    world.system.clock.run_until(world.system.clock.now_ps + 10**10)
+    for _ in range(2):
+        there.post_recv(RecvWR(0, world.buffers["last[0]"] + 2048, 64))
+    world.run(thread.post_send(world.control, enable(world.out)))
+    world.system.clock.run_until(world.system.clock.now_ps + 10**10)
+    assert [world.forwarded.pop().wr_id for _ in range(3)] == [0, 1, 2]
+
+
 def test_the_adapter_obeys_the_bytes_of_a_send_queue_that_another_has_written():
     """The client fills in address and length of a posted request from afar, before it is enabled."""
     world = ThreeMachines()

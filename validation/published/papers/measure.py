@@ -73,7 +73,7 @@ def explored(draft: Draft, conditions: Sequence[str] = ()) -> dict[str, float]:
     made = draft.build()
     (variant,) = made.variants()
     also = [Condition(name) for name in conditions]
-    report = explore(run_variant(made, variant), made, variant, also=also, examples=False)
+    report = explore(run_variant(made, variant), made, variant, also=also, examples=())
     return {str(condition): _TRUTH[Verdict(verdict)] for condition, verdict in report.verdicts.items()}
 
 
