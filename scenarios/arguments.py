@@ -152,6 +152,7 @@ class CrashFields(TypedDict, total=False):
     instants: Literal["all"] | int
     view: Literal["adversarial", "timed"]
     budget: int
+    images: int
     schedules: int
     perturb: Sequence[str]
     first: int

@@ -146,6 +146,9 @@ class CrashSection(FileMap):
     instants: Literal["all"] | Count = Field(default="all", description="all, or how many instants to sample")
     view: Literal["adversarial", "timed"] = Field(default="adversarial", description="adversarial or timed")
     budget: Count | None = Field(default=None, description="after how many crash states a verdict is undecided")
+    images: Count | None = Field(
+        default=None, description="after how many images of an object at an instant it is given up (else 4,096)"
+    )
     schedules: Annotated[Count, Field(le=1000)] = Field(
         default=1, description="how many schedules: the undisturbed one, then others in which servers' cores pause"
     )

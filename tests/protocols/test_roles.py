@@ -9,9 +9,10 @@ import pytest
 
 import rpsim.protocols
 from rpsim.models.durability.places import Domain
+from rpsim.models.profiles.platform import platform_names
 from rpsim.protocols import registry
 from rpsim.protocols.failures import Failing
-from rpsim.protocols.guarantees import ALWAYS, Condition
+from rpsim.protocols.guarantees import ALWAYS, NO_FAULT, ONE_WRITER, Condition
 from rpsim.protocols.naming.options import Option
 from rpsim.protocols.parts.rpc import Listener
 from rpsim.protocols.registry import scheme, schemes
@@ -20,6 +21,7 @@ from rpsim.scenarios.history import Unread
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.restart import Restart
+from rpsim.validation.matrix.guarantees import every
 from rpsim.validation.testing.checks import crash_report, scenario_of
 from rpsim.validation.testing.world import World
 
@@ -315,3 +317,14 @@ def test_schemes_may_live_in_packages_of_packages(tmp_path, monkeypatch):
         registry._find_schemes.cache_clear()
         for name in [name for name in sys.modules if name.startswith("rpsim.protocols.atlas")]:
             del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", schemes())
+def test_a_claim_speaks_of_what_there_is(name):
+    """A word that nothing is called would make the claim one that is never judged."""
+    kind = scheme(name)
+    known = {"ddio on", "ddio off", NO_FAULT, ONE_WRITER, *platform_names()}
+    known |= {f"{role} {how}" for role, hows in kind.faults.items() for how in hows}
+    known |= {re.sub(r"\[\d+\]", "", fault) for fault in every(kind)}
+    said = {part.strip() for text in kind.claims.values() if text != ALWAYS for part in re.split("[;,]", text)}
+    assert said <= known

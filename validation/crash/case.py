@@ -78,7 +78,7 @@ class Evidence(ABC, Generic[V]):
         """Run a scenario; the earliest evidence of the violation, if ``telling`` the one that tells most.
 
         A kind that ``may_hurry`` looks at instants from ``since_ps`` on, if that is not 0, and then at the likeliest
-        images alone.
+        images alone. One that is not ``telling`` may give up where there are many images.
         """
 
     @classmethod

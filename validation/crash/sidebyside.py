@@ -14,7 +14,7 @@ from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.jobs.runner import Processes
-from .explorer import Exploration, Explorer
+from .explorer import IMAGES_PER_STATE, Exploration, Explorer
 
 Conditions = frozenset[Condition]
 Walk = Callable[[int], Exploration]
@@ -25,10 +25,11 @@ def walk(
     run: RunResult, scenario: Scenario, conditions: Conditions, progress: Callable[[float], None] | None = None
 ) -> Exploration:
     """Explore one run as its scenario says."""
-    instants = scenario.crash.instants
-    explorer = Explorer(run, timed=scenario.crash.view == "timed", conditions=conditions)
-    sample = None if instants == "all" else instants
-    return explorer.walk(budget=scenario.crash.budget, sample=sample, progress=progress)
+    crash = scenario.crash
+    most = crash.images or IMAGES_PER_STATE
+    explorer = Explorer(run, timed=crash.view == "timed", conditions=conditions, most=most)
+    sample = None if crash.instants == "all" else crash.instants
+    return explorer.walk(budget=crash.budget, sample=sample, progress=progress)
 
 
 @contextmanager

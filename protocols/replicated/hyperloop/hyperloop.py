@@ -139,8 +139,8 @@ class HyperLoop(Scheme, name="hyperloop"):
     updates = frozenset({"put"})
     over = "gflush"
     claims: ClassVar[Claims] = {
-        Condition.NO_LOST_ACK: "ddio off; eadr; wsp; replica lost",
-        Condition.COMMITTED: "ddio off; eadr; wsp; replica lost",
+        Condition.NO_LOST_ACK: "ddio off; replica lost",
+        Condition.COMMITTED: "ddio off; replica lost",
     }
     faults: ClassVar = {
         "head": ("power", "process"), "replica": ("power", "lost"), "client": ("power", "process"), "all": ("power",),
@@ -269,8 +269,7 @@ class HyperLoop(Scheme, name="hyperloop"):
             """Apply the entries that have not been: lock, copy, unlock; then move the log's head."""
             assert self.locals is not None and self.writes is not None
             chain, layout, length = self.locals, self.scheme.layout, self.sizes.value_bytes
-            for sequence in range(self.applied + 1, self.tail + 1):
-                number = self.objects[sequence]
+            for sequence, number in sorted(self.objects.items()):
                 yield from chain.compare_and_swap(layout.lock(number), FREE, LOCKED)
                 yield from chain.copy(layout.entry(sequence) + RedoEntry.size, layout.data(number), length)
                 yield from chain.compare_and_swap(layout.lock(number), LOCKED, FREE)
@@ -296,20 +295,24 @@ class HyperLoop(Scheme, name="hyperloop"):
             yield from self.complete(thread)
 
         def complete(self, thread: Thread) -> Code:
-            """Read the logs, have all replicas hold what one of them has, and apply it."""
+            """Read the logs, have all replicas hold what one of them has, and apply each object's newest entry."""
             layout, heads = self.scheme.layout, []
             for replica, qp in self.reads:
                 posted = yield from self.poster.read(qp, replica.at(layout.head), replica.read_key, WORD)
                 heads.append(int.from_bytes((yield from self.poster.result(posted)), "little"))
             assert self.writes is not None
-            self.objects.clear()
             self.applied = self.tail = min(heads)
+            pieces, newest = dict[int, bytes](), dict[int, int]()
             while (entry := (yield from self.found(self.tail + 1))) is not None:
-                yield from self.writes.write(layout.entry(self.tail + 1), entry)
                 self.tail += 1
-                self.objects[self.tail] = RedoEntry.unpack(entry).number
-            for number in set(self.objects.values()):
+                newest[RedoEntry.unpack(entry).number] = self.tail
+                lap = self.tail // layout.entries
+                pieces[lap] = pieces.get(lap, b"") + entry.ljust(layout.entry_bytes, b"\0")
+            for lap, data in pieces.items():
+                yield from self.writes.write(layout.entry(max(lap * layout.entries, self.applied + 1)), data)
+            for number in sorted(newest):
                 yield from self.writes.write(layout.lock(number), bytes(WORD))
+            self.objects = {sequence: number for number, sequence in newest.items()}
             yield from self.apply()
 
         def found(self, sequence: int) -> Code:
