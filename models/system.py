@@ -153,6 +153,11 @@ class Node:
             self._processes[name] = Process(self)
         return self._processes[name]
 
+    def abandon(self) -> None:
+        """Nobody will run its code any further."""
+        for process in self._processes.values():
+            process.abandon()
+
     def power_off(self, last_ps: Mapping[int, int] | None = None) -> None:
         """Power fails: no code runs any more, and nothing leaves or enters the adapter; nobody is told, but for those
         who look at its heartbeats (:attr:`watched_by`).
@@ -264,6 +269,13 @@ class Process:
         """A socket of this process, which is closed when it ends; returns it."""
         self._sockets.append(socket)
         return socket
+
+    def abandon(self) -> None:
+        """Close the code of threads that nobody will resume: the collector would do so in any order, with complaints."""
+        for running in self._code:
+            code: Any = running._generator
+            if running.is_alive and code.gi_suspended:
+                code.close()
 
     def stop(self) -> None:
         """Its threads execute nothing any more."""

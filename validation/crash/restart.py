@@ -257,6 +257,9 @@ class Restart:
 
     def _take_back(self, machines: _Machines) -> None:
         """Have them as they were, for the next time; what they were given to read is let go of."""
+        for nodes in machines.system.nodes.values():
+            for node in nodes:
+                node.abandon()
         if machines.rewind is None:
             _let_go(machines)
             return
