@@ -271,7 +271,7 @@ class Process:
         return socket
 
     def abandon(self) -> None:
-        """Close the code of threads that nobody will resume: the collector would do so in any order, with complaints."""
+        """Close code that nobody will resume: the collector would do so in any order, with complaints."""
         for running in self._code:
             code: Any = running._generator
             if running.is_alive and code.gi_suspended:

@@ -91,7 +91,7 @@ class Lanes:
             leave = self.accept(request, placement, address, data, writer, accepted_ps, credits)
             leave(transit_ps, arrive_ps)
             return
-        channel, behind, late_ps = self._way(request, placement)
+        channel, behind, late_ps, follows = self._way(request, placement)
         visible_ps = self._host.dma_write(
             address,
             data,
@@ -102,7 +102,7 @@ class Lanes:
             arrive_ps,
             behind=behind,
             late_ps=late_ps,
-            not_before_ps=self.placed_ps + 1 if behind else 0,
+            not_before_ps=self.placed_ps + 1 if follows else 0,
             credits=credits,
         )
         self.placed_ps = max(self.placed_ps, visible_ps)
@@ -134,7 +134,7 @@ class Lanes:
                     piece(transit_ps, arrive_ps)
 
             return all_leave
-        channel, behind, late_ps = self._way(request, placement)
+        channel, behind, late_ps, follows = self._way(request, placement)
         chunk = self._host.accept(address, data, channel, writer, accepted_ps, behind)
 
         def leave(transit_ps: int, arrive_ps: int) -> None:
@@ -148,7 +148,7 @@ class Lanes:
                 arrive_ps,
                 behind=behind,
                 late_ps=late_ps,
-                not_before_ps=self.placed_ps + 1 if behind else 0,
+                not_before_ps=self.placed_ps + 1 if follows else 0,
                 credits=credits,
                 chunk=chunk,
             )
@@ -156,18 +156,21 @@ class Lanes:
 
         return leave
 
-    def _way(self, request: RequestKind, placement: Placement) -> tuple[int, Counts, int]:
-        """For a TLP of ``request``: its channel, the chunks before it, and how many ps later than in order it shows."""
+    def _way(self, request: RequestKind, placement: Placement) -> tuple[int, Counts, int, bool]:
+        """For a TLP of ``request``: its channel, the chunks before it, how many ps later than in order it shows, and
+        whether not before all that came so far: so does an ATOMIC WRITE behind another one.
+        """
         if request is RequestKind.ATOMIC_WRITE:
             if self._releases is None:
                 self._releases = self._trace.channel(f"atomic writes of {self._name}")
-            return self._releases, self.earlier(), self._host.late_release_ps(self._name)
+            return self._releases, self.earlier(), self._host.late_release_ps(self._name), True
         if placement is not Placement.STRICT:
             if self.loose is None:
                 self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
-            return self.loose, (), self._host.late_ps(self._name)
-        behind = () if self.loose is None else ((self.loose, self._trace.count(self.loose)),)
-        return self.in_order, behind, 0
+            return self.loose, (), self._host.late_ps(self._name), False
+        if self.loose is None:
+            return self.in_order, (), 0, False
+        return self.in_order, ((self.loose, self._trace.count(self.loose)),), 0, True
 
     def write_result(
         self,

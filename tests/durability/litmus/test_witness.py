@@ -106,6 +106,12 @@ def test_no_schedule_shows_what_is_forbidden():
         assert not found, str(found[0])
 
 
+def test_atomic_writes_of_one_queue_pair_show_in_order():
+    """Each may be late, and none more so than the one behind it; nothing else has come before them."""
+    (test,) = (found for found in chosen([]) if found.id == "sequences: AW q1 x 1; AW q1 x 4")
+    assert not clashes(runnable(test), [4, 6], schedules=SCHEDULES)
+
+
 @pytest.mark.slow
 def test_no_schedule_shows_what_is_forbidden_in_many_runs():
     for test in (found for found in map(runnable, chosen([])) if found):
