@@ -9,10 +9,14 @@ import pytest
 from rpsim.models.durability.places import Path
 from rpsim.models.durability.views import Content
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.registry import scheme
+from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.trace import NEVER, Stage
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.outcomes import Outcomes
+from rpsim.validation.testing.checks import scenario_of
 
 from ..small import PLATFORMS, get, only_variant, put, run, scenario, ycsb
 
@@ -129,6 +133,18 @@ def test_a_budget_that_runs_out_leaves_undecided_what_was_not_refuted_by_then():
     found = Explorer(small_run("saw", "optane-adr", "on")).walk(budget=7)
     assert 7 <= found.states < 12 and not found.exhaustive
     assert {found.verdict(condition) for condition in JUDGED} == {Verdict.UNDECIDED}
+
+
+def test_a_scenario_says_after_how_many_images_an_object_is_given_up():
+    def report(most):
+        made = scenario_of(scheme("saw"), ddio="on", workload={"mix": "update-only", "operations": 4, "keys": 1})
+        made = Draft.of(made).set({"crash.images": most}).build()
+        (variant,) = made.variants()
+        return explore(run_variant(made, variant), made, variant, examples=())
+
+    assert report(None).exhaustive
+    few = report(2)
+    assert not few.exhaustive and "2 images at most" in few.over
 
 
 def test_a_budget_that_suffices_changes_nothing():

@@ -147,7 +147,7 @@ def main(options: argparse.Namespace) -> int:
     target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
     with workers(options.jobs, options.dask) as found:
         outcomes = list(perform_all(jobs, found, "matrix"))
-        late = _unshown(jobs, outcomes, len(chosen))
+        late = unshown(jobs, outcomes, len(chosen))
         for number, outcome in zip(late, perform_all(list(late.values()), found, "matrix"), strict=True):
             outcomes[number] = outcome
     rows = _rows(outcomes, jobs, wishes, names)
@@ -213,7 +213,7 @@ def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[in
     return jobs, wishes
 
 
-def _unshown(jobs: Sequence[Job], outcomes: Sequence[JobOutcome], seeds: int) -> dict[int, Job]:
+def unshown(jobs: Sequence[Job], outcomes: Sequence[JobOutcome], seeds: int) -> dict[int, Job]:
     """Later seeds show only what the first of a cell does not: by number, the jobs to be done again, with what they
     have to show.
     """

@@ -1,8 +1,15 @@
 """``rpsim matrix schemes`` as a user calls it: vectors, counterexamples that replay, seeds side by side."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from rpsim.app.commands.matrix.schemes import unshown
 from rpsim.app.main import main
+from rpsim.app.terminal.work import Job
+from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.validation.crash import explore
+from rpsim.validation.crash.shrink import shrink
 
 from ...answers import result_of
 
@@ -15,19 +22,53 @@ def document(capsys, status, *arguments):
 
 
 @pytest.mark.long
-def test_a_counterexample_of_each_seed_is_small_and_replays(capsys, tmp_path):
+def test_a_counterexample_of_the_first_seed_is_small_and_replays(capsys, tmp_path, monkeypatch):
+    shrunk = []
+    monkeypatch.setattr(explore, "shrink", lambda *args: shrunk.append(args[1].seed) or shrink(*args))
     faults = ["--faults", "server[0] power in recovery", "--seeds", "2", "--out", str(tmp_path)]
-    found = document(capsys, 0, "client-active", *faults)
-    (row,) = found["rows"]
+    assert main(["matrix", "schemes", "client-active", *CELL[:2], *CELL[3:], *faults, "--json"]) == 0
+    found = result_of(capsys.readouterr().out)
+    row, _ = found["rows"]
     assert (row["subject"], row["platform"]) == ("client-active", "optane-adr, ddio on")
     assert row["fault"] == "server[0] power in recovery" and row["claimed"] == {} and row["exhaustive"]
     assert set(row["found"]) == {"committed", "monotonic", "no_lost_ack", "durable"}
     assert found["seeds"] == [1, 2] and found["same_on_every_seed"] and row["by_seed"] == {}
+    assert set(shrunk) == {1}
     for condition in ("committed", "no_lost_ack", "durable"):
         example = row["counterexample"][condition]
         assert row["found"][condition] == "violated" and example["operations"] <= 2
         assert main(["replay", f"{found['results']}/{example['case']}"]) == 0
         assert example["explanation"].split(", but ")[0] in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.long
+def test_a_quick_look_shows_counterexamples_of_refuted_claims_alone(capsys, tmp_path):
+    (row,) = document(capsys, 0, "client-active", "--out", str(tmp_path))["rows"]
+    assert row["found"]["committed"] == "violated" and row["counterexample"] is None
+    (row,) = document(capsys, 1, "hotpot-public", "--faults", "all power", "--out", str(tmp_path))["rows"]
+    assert set(row["counterexample"]) == set(row["refuted"]) and row["refuted"]
+
+
+def test_a_later_seed_shows_what_the_first_does_not():
+    def outcome(*violated):
+        verdicts = dict.fromkeys(violated, Verdict.VIOLATED) | {Condition.MONOTONIC: Verdict.HOLDS}
+        return SimpleNamespace(crash=SimpleNamespace(verdicts=verdicts))
+
+    def job(seed, examples):
+        return Job("", (), seed, 0, True, examples=examples)
+
+    committed, lost = Condition.COMMITTED, Condition.NO_LOST_ACK
+    jobs = [job(1, None), job(2, ()), job(3, ()), job(1, (lost,)), job(2, ()), job(3, ())]
+    outcomes = [
+        outcome(committed),
+        outcome(committed, lost),
+        outcome(lost),
+        outcome(),
+        outcome(committed),
+        outcome(lost),
+    ]
+    late = unshown(jobs, outcomes, 3)
+    assert {number: one.examples for number, one in late.items()} == {1: (lost,), 5: (lost,)}
 
 
 @pytest.mark.long
