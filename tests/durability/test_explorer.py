@@ -143,8 +143,8 @@ def test_a_scenario_says_after_how_many_images_an_object_is_given_up():
         return explore(run_variant(made, variant), made, variant, examples=())
 
     assert report(None).exhaustive
-    few = report(2)
-    assert not few.exhaustive and "2 images at most" in few.over
+    few = report(1)
+    assert not few.exhaustive and "1 images at most" in few.over
 
 
 def test_a_budget_that_suffices_changes_nothing():
