@@ -215,28 +215,32 @@ def _hardware_rows(state: LeftState) -> list[TimelineRow]:
     at_ps = state.violation.instant_ps
     looked_at = {key for key, _ in state.violation.outcome.image}
     devices = state.result.system.devices()
-    happened: dict[tuple[int, str, str], None] = {}  # each once, in order
+    happened: dict[tuple[int, str, str, str], dict[str, None]] = {}  # each once, in order; what happened to many, once
     for chunk in state.result.system.trace.chunks:
         if not any((chunk.device, line) in looked_at for line in lines(chunk.address, len(chunk.data))):
             continue
         node, device = devices[chunk.device]
         name = device.name_of(chunk.address)
-        for when_ps, text in _chunk_events(chunk, name):
+        for when_ps, before, behind in _chunk_events(chunk):
             if when_ps <= at_ps:
-                happened[when_ps, node.name, text] = None
-    return [TimelineRow(when_ps, side, text) for when_ps, side, text in happened]
+                happened.setdefault((when_ps, node.name, before, behind), {})[name] = None
+    return [
+        TimelineRow(when_ps, side, f"{before}{next(iter(names))}{_and_more([*names])}{behind}")
+        for (when_ps, side, before, behind), names in happened.items()
+    ]
 
 
-def _chunk_events(chunk: Chunk, name: str) -> list[tuple[int, str]]:
+def _chunk_events(chunk: Chunk) -> list[tuple[int, str, str]]:
+    """What happens to a chunk: when, and the words before and behind its name."""
     events = []
     way = WAYS[chunk.path]
     if way.places[Stage.ACCEPTED] is Place.NIC:
-        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{name} staged in the NIC"))
+        events.append((chunk.reached_ps[Stage.ACCEPTED], "", " staged in the NIC"))
         forced_ps = chunk.forced_ps[Stage.VISIBLE]
         if forced_ps < NEVER:
-            events.append((forced_ps, f"{name} is visible: {chunk.forced_by}"))
+            events.append((forced_ps, "", f" is visible: {chunk.forced_by}"))
     else:
-        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{way.verb} to {name}"))
+        events.append((chunk.reached_ps[Stage.ACCEPTED], f"{way.verb} to ", ""))
     if chunk.flushed_ps:
-        events.append((max(chunk.flushed_ps.values()), f"{name} flushed"))
+        events.append((max(chunk.flushed_ps.values()), "", " flushed"))
     return events
