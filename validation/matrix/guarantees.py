@@ -21,6 +21,8 @@ AGAIN = ("workload.operations=2", "crash.schedules=1")
 """Settings of several machines where a recovery fails as well: each instant of each recovery is a run."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
+UNDISTURBED = ("crash.schedules=1",)
+"""Settings of several machines where one fails that has no code: no core of its own can have paused before."""
 OPAQUE = "opaque-recovery"
 """The scenario of power failures of schemes that recover all at once: small, since each state is a whole recovery."""
 
@@ -92,9 +94,11 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
         return fitted(kind, fault)
     scenario = load_scenario(file_of(name))
     most = kind.limits.value_bytes
-    rounds = ROUNDS if "slots" in kind.options and name == "server-power" else ()
+    rounds: tuple[str, ...] = ROUNDS if "slots" in kind.options and name == "server-power" else ()
     if name == SEVERAL and fault.endswith(IN_RECOVERY):
         rounds = AGAIN
+    elif name == SEVERAL and (role := kind.role_types.get(fault.partition("[")[0])) is not None and role.passive:
+        rounds = UNDISTURBED
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
 

@@ -4,7 +4,16 @@ import pytest
 
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Role, Scheme
-from rpsim.validation.matrix.guarantees import OPAQUE, ROUNDS, SEVERAL, every, fitted_to, scenario_of, usual
+from rpsim.validation.matrix.guarantees import (
+    OPAQUE,
+    ROUNDS,
+    SEVERAL,
+    UNDISTURBED,
+    every,
+    fitted_to,
+    scenario_of,
+    usual,
+)
 from rpsim.validation.matrix.testbeds import fits, fitting
 
 STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power", "server[0] power in recovery"]
@@ -55,6 +64,12 @@ def test_platforms_are_those_with_the_memory_that_the_roles_need():
     assert fitting(store, ["optane-adr", "optane-eadr"]) == ["optane-adr", "optane-eadr"]
     found = fitting(Replicated, ["optane-adr"])
     assert found and "optane-adr" not in found and all(fits(Replicated, name) for name in found)
+
+
+def test_where_one_without_code_fails_no_core_pauses_before():
+    kind = schemes()["clover"]
+    assert fitted_to(kind, SEVERAL, "data[0] power") == UNDISTURBED
+    assert fitted_to(kind, SEVERAL, "metadata[0] power") == ()
 
 
 def test_a_log_of_slots_comes_round():
