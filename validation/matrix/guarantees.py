@@ -11,6 +11,7 @@ from ...protocols.scheme import Scheme
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.load import load_scenario
+from ...scenarios.ycsb import DELETE
 from .structures import STRUCTURES, fitted
 
 QUICK = ("vary.ddio=[on]",)
@@ -23,6 +24,8 @@ SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
 UNDISTURBED = ("crash.schedules=1",)
 """Settings of several machines where one fails that has no code: no core of its own can have paused before."""
+REMOVALS = ("workload.deletes=0.34",)
+"""Settings of several machines where one with code fails: what puts leave to clients, removals may need it for."""
 OPAQUE = "opaque-recovery"
 """The scenario of power failures of schemes that recover all at once: small, since each state is a whole recovery."""
 
@@ -95,10 +98,14 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
     scenario = load_scenario(file_of(name))
     most = kind.limits.value_bytes
     rounds: tuple[str, ...] = ROUNDS if "slots" in kind.options and name == "server-power" else ()
-    if name == SEVERAL and fault.endswith(IN_RECOVERY):
-        rounds = AGAIN
-    elif name == SEVERAL and (role := kind.role_types.get(fault.partition("[")[0])) is not None and role.passive:
-        rounds = UNDISTURBED
+    if name == SEVERAL:
+        role = kind.role_types.get(fault.partition("[")[0])
+        if fault.endswith(IN_RECOVERY):
+            rounds = AGAIN
+        elif role is not None and role.passive:
+            rounds = UNDISTURBED
+        elif role is not None and not role.invokes and DELETE in kind.operations:
+            rounds = REMOVALS
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
 

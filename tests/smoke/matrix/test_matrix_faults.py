@@ -6,6 +6,7 @@ from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Role, Scheme
 from rpsim.validation.matrix.guarantees import (
     OPAQUE,
+    REMOVALS,
     ROUNDS,
     SEVERAL,
     UNDISTURBED,
@@ -69,7 +70,7 @@ def test_platforms_are_those_with_the_memory_that_the_roles_need():
 def test_where_one_without_code_fails_no_core_pauses_before():
     kind = schemes()["clover"]
     assert fitted_to(kind, SEVERAL, "data[0] power") == UNDISTURBED
-    assert fitted_to(kind, SEVERAL, "metadata[0] power") == ()
+    assert fitted_to(kind, SEVERAL, "metadata[0] power") == REMOVALS
 
 
 def test_a_log_of_slots_comes_round():
