@@ -52,7 +52,7 @@ def verdicts(scenario, monkeypatch, change=lambda platform: platform):
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "load_platform", lambda name, **settings: change(load_platform(name, **settings)))
         for variant in scenario.variants():
-            report = explore(run_variant(scenario, variant), scenario, variant, examples=False)
+            report = explore(run_variant(scenario, variant), scenario, variant, examples=())
             found[variant.scheme, variant.label] = {str(c): str(verdict) for c, verdict in report.verdicts.items()}
     return found
 
