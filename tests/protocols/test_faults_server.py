@@ -25,7 +25,7 @@ def restarted(scheme, work, platform="optane-adr", **more):
 
 def violated(made):
     variant = only_variant(made)
-    report = explore(run_variant(made, variant), made, variant, examples=False)
+    report = explore(run_variant(made, variant), made, variant, examples=())
     assert report.exhaustive
     return {condition for condition, verdict in report.verdicts.items() if verdict is Verdict.VIOLATED}
 

@@ -123,7 +123,7 @@ def test_inserts_are_run_and_read_again():
 def test_a_power_failure_takes_a_new_key_back_only_where_nobody_flushed_it(scheme, verdict):
     new = draft(scheme, 2, mix="load", keys=4, operations=4)
     built = new.build()
-    report = explore(ran(new), built, built.variants()[0], examples=False)
+    report = explore(ran(new), built, built.variants()[0], examples=())
     assert report.states > 10 and report.exhaustive and report.verdicts["no_lost_ack"] == verdict
 
 

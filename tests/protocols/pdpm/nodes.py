@@ -60,7 +60,7 @@ def violated(scheme: str, fault: str, work: Any = "update-only", *, schedules: i
     """The conditions that a fault breaks, of those that the paper speaks of and the durable one."""
     made = small(scheme, work, crash={"fault": fault, "schedules": schedules}, **more)
     (variant,) = made.variants()
-    report = explore(run_variant(made, variant), made, variant, examples=False)
+    report = explore(run_variant(made, variant), made, variant, examples=())
     undecided = {condition for condition, verdict in report.verdicts.items() if verdict == "undecided"}
     assert report.exhaustive and not undecided, (report.over, undecided)
     return {condition for condition, verdict in report.verdicts.items() if verdict == "violated"}

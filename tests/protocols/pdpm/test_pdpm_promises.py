@@ -33,7 +33,7 @@ def found(name: str, scheme: str, domain: str = "wsp"):
     made = load_scenario(name)
     told = (scheme.replace(" ", ""), domain)
     (variant,) = (one for one in made.variants() if (one.scheme.replace(" ", ""), one.settings["domain"]) == told)
-    report = explore(run_variant(made, variant), made, variant, examples=False)
+    report = explore(run_variant(made, variant), made, variant, examples=())
     assert report.exhaustive
     return report
 

@@ -29,7 +29,7 @@ def cell(scheme: str, platform: str = "pmr-testbed", **settings: str):
         crash={"fault": "server[0] power", "instants": "all", "view": "adversarial"},
     ).build()
     (variant,) = scenario.variants()
-    report = explore(run_variant(scenario, variant), scenario, variant, examples=False)
+    report = explore(run_variant(scenario, variant), scenario, variant, examples=())
     assert report.exhaustive
     return report.verdicts[Condition.NO_LOST_ACK], report.verdicts[Condition.COMMITTED]
 
