@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.system import NodeSpec, System
 from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.parts.kv import Allocate
 from rpsim.protocols.scheme import OperationFailed
@@ -317,3 +319,23 @@ def test_after_each_restart_an_arbiter_draws_what_its_stream_draws_from_the_begi
         back()
         stream = Streams(seed).stream("arbiter")
         assert [orders.permutation(count) for count in counts] == [tuple(stream.permutation(count)) for count in counts]
+
+
+def test_code_that_nobody_resumes_is_closed_and_what_has_not_begun_is_left():
+    system = System(load_platform("optane-adr"), {"server": [NodeSpec(1, ("dram",))]}, seed=1)
+    (node,) = system.nodes["server"]
+    closed = []
+
+    def code(name):
+        try:
+            yield system.clock.timeout(10)
+        finally:
+            closed.append(name)
+
+    node.process("one").start(code("begun"))
+    system.clock.run_until(5)
+    node.process("one").start(code("not begun"))
+    node.abandon()
+    assert closed == ["begun"]
+    system.clock.run_until(20)
+    assert closed == ["begun", "not begun"]

@@ -8,10 +8,12 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.workload import Planned, schedule_data
 from rpsim.sim.trace import Stage
 from rpsim.validation.crash.case import Case, Sought, find, tell
 from rpsim.validation.crash.derived import LeftState, history_until
+from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer, Violation
 from rpsim.validation.crash.shrink import shrink
 
@@ -181,3 +183,31 @@ def test_after_too_many_images_few_are_looked_at_and_those_with_whole_lines():
     assert found.verdict(asked[0]) is not Verdict.HOLDS
     late = Explorer(result, conditions=asked, since_ps=30_000_000, most=40).walk()
     assert 0 < late.instants < found.instants and late.first.keys() == found.first.keys()
+
+
+@pytest.mark.long
+def test_a_scenario_may_have_schemes_with_different_operations():
+    """A page of zeros over zeros: one line of it is lost, and its 64 stores are one row."""
+    text = {
+        "scenario": "mixed", "title": "mixed", "platform": "optane-adr", "ddio": "on",
+        "schemes": ["tailwind", "hotpot-public"], "crash": {"fault": "all power"},
+        "workload": {"kind": "ycsb", "mix": "a", "keys": 2, "value": "16 B", "operations": 4},
+    }  # fmt: skip
+    made = Draft.given(text, "mixed").build()
+    variant = next(one for one in made.variants() if one.scheme == "hotpot-public")
+    report = explore(run_variant(made, variant), made, variant, examples=(Condition.COMMITTED,))
+    (example,) = report.counterexamples
+    assert example.case["scenario"]["schemes"] == ["hotpot-public"] and len(example.lost) == 1
+    assert sum("and 63 more lines" in row.text for row in example.timeline) == 1
+
+
+def test_what_shows_in_more_images_than_a_trial_looks_at_is_told_as_it_was_found(monkeypatch):
+    made = scenario("client-active", ycsb(12), processes=3, keys=3)
+    variant = only_variant(made)
+    result = run_variant(made, variant)
+    violation = Explorer(result).walk().first[LOST]
+    found = LeftState.find.__func__
+    gives_up = classmethod(lambda *given, telling=False, **how: found(*given, telling=True, **how) if telling else None)
+    monkeypatch.setattr(LeftState, "find", gives_up)
+    case = shrink(LeftState, made, variant, result, violation)
+    assert case.violation.condition is LOST and tell(case).operations > 1

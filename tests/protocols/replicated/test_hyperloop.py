@@ -106,6 +106,11 @@ def test_nothing_is_lost_while_entries_are_applied():
     assert violated("hyperloop[posted=4, apply=1]", "replica[1] lost", operations=3) == set()
 
 
+def test_recovery_writes_entries_on_both_sides_of_the_log_s_end():
+    name = "hyperloop[log=4, apply=3, posted=4]"
+    assert violated(name, "head[0] process", mix="update-only", operations=8, keys=3) == set()
+
+
 # twins ----------------------------------------------------------------------------------------------------------------
 @pytest.mark.long
 @pytest.mark.parametrize(
