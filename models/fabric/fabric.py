@@ -1,4 +1,4 @@
-"""The fabric: a networkx graph of ports and switches, a bandwidth pipe for each direction of each link.
+"""The fabric: a star of ports around a switch, a bandwidth pipe for each direction of each link.
 
 Cut-through switches (the usual ones): a packet's head leaves ``switch_ps`` after it came in, its tail never before it
 has all arrived. Where flows meet (the entrance of the last switch's output) an event keeps them in order of arrival.
@@ -10,19 +10,18 @@ oversubscription), so they are latencies. None at all is a cable, which has two 
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable
-from functools import cached_property
-from typing import NamedTuple
-
-import networkx as nx
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...sim.clock import Clock
 from ...sim.errors import InputError, Mistake
 from ...sim.stations import Pipe
 from ..profiles.parameters.fabric import FabricParameters
 from .disturbance import DisturbedPath, Weather
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Deliver = Callable[[int], None]
 """Called with the instant at which a packet's last bit is at its destination, in order of arrival there."""
@@ -70,7 +69,6 @@ class Fabric:
         self._pipes = {
             link: Pipe(parameters.link_bits_per_s) for port in ports for link in ((port, "switch"), ("switch", port))
         }
-        self._routes: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self.weather = weather
         """The faults of the network; None: there are none, and adapters take their short way."""
         self.stores = parameters.forwarding == "store_and_forward" and parameters.switches > 0
@@ -81,20 +79,22 @@ class Fabric:
         self.departures: list[Departure] | None = None
         """If it is a list: the packets that left a port, in the order of sending."""
 
-    @cached_property
+    @property
     def graph(self) -> nx.Graph[str]:
-        """Ports and switches, an edge for each link."""
+        """Ports and the switch, an edge for each link: a star, to draw or to measure.
+
+        A run asks for no path in it, so that networkx is imported here alone: that takes each process a tenth of a
+        second.
+        """
+        import networkx as nx
+
         graph: nx.Graph[str] = nx.Graph()
         graph.add_edges_from((port, "switch") for port in self._ports)
         return graph
 
     def route(self, source: str, destination: str) -> tuple[tuple[str, str], ...]:
-        """The links that a packet takes, shortest path."""
-        key = (source, destination)
-        if key not in self._routes:
-            path = nx.shortest_path(self.graph, source, destination)
-            self._routes[key] = tuple(itertools.pairwise(path))
-        return self._routes[key]
+        """The links that a packet takes: the only path of a star."""
+        return (source, "switch"), ("switch", destination)
 
     def number(self, name: str) -> int:
         """The place of a node among the ports: arrivals at one instant are served in that order."""
