@@ -86,7 +86,7 @@ class Fabric:
         A run asks for no path in it, so that networkx is imported here alone: that takes each process a tenth of a
         second.
         """
-        import networkx as nx
+        import networkx as nx  # noqa: PLC0415
 
         graph: nx.Graph[str] = nx.Graph()
         graph.add_edges_from((port, "switch") for port in self._ports)

@@ -40,6 +40,8 @@ class CrossChannel:
         """By managed queue pair: how many doorbells there have been."""
         self._begun: set[Message] = set()
         """The requests for which the engine is at work."""
+        self._held: set[Message] = set()
+        """The requests behind a WAIT, whose payload is read when that is over."""
 
     def posted(self, end: SendEnd, messages: list[Message]) -> None:
         """The doorbell of requests of a managed queue pair is here: those that are enabled already are fetched."""
@@ -67,6 +69,8 @@ class CrossChannel:
         end.send_queue.popleft()
         if message.opcode is Opcode.IBV_EXP_WR_SEND_ENABLE:
             self._enable(work.qp.end, work.wqe_count)
+        else:
+            self._let_go(end)
         if work.send_flags in SIGNALED:
             completion = WorkCompletion(
                 work.wr_id, Status.IBV_WC_SUCCESS, message.opcode, 0, end.qp, message.span, slots=1 + end.unsignalled
@@ -76,6 +80,25 @@ class CrossChannel:
         else:
             end.unsignalled += 1
         return True
+
+    def holds(self, message: Message) -> bool:
+        """Whether a request's payload is not to be read yet: a WAIT before it may be for the message that brings it."""
+        for earlier in message.end.send_queue:
+            if earlier is message:
+                return False
+            if earlier.opcode is Opcode.IBV_EXP_WR_CQE_WAIT:
+                self._held.add(message)
+                return True
+        return False
+
+    def _let_go(self, end: SendEnd) -> None:
+        """A WAIT is over: the payloads of the requests up to the next one are read."""
+        for message in list(end.send_queue):
+            if message.opcode is Opcode.IBV_EXP_WR_CQE_WAIT:
+                return
+            if message in self._held:
+                self._held.remove(message)
+                self._fetch_payload(message)
 
     def _has_come(self, end: SendEnd, work: CrossChannelWR) -> bool:
         """Whether the completions that a WAIT is for have come; else its queue pair is looked at with the next one."""

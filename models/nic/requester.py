@@ -131,6 +131,8 @@ class Requester:
         if bare or not sendqueue.local_buffer_is_open(self._nic, message):
             self.ready(message)
             return
+        if message.end.qp.cross_channel and self._cross_channel.holds(message):
+            return
         if self.sram.crowded and message.work.lkey is not None:
             self.contexts.gathered(message, partial(self._read_payload, message))
         else:

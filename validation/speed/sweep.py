@@ -17,8 +17,8 @@ from ...sim.jobs.spread import Spread
 
 SCENARIO = "quickstart"
 OVERRIDES = ("schemes=[saw]", "platform=optane-adr", "ddio=on", "workload.operations=1500")
-"""A run takes about a second of processor time. Shorter runs would measure the start of processes; fewer and longer ones
-the last run of all, for which one process waits alone."""
+"""A run takes about a second of processor time. Shorter runs would measure the start of processes; fewer and longer
+ones the last run of all, for which the other process waits."""
 VALUES = ("64 B", "256 B", "1 KiB", "4 KiB")
 RUNS, QUICK_RUNS = 32, 8
 PROCESSES = 2

@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpsim.models.nic.crosschannel import CrossChannel
+from rpsim.models.nic.ends import SendEnd
+from rpsim.models.nic.message import Message
+from rpsim.models.verbs.cross_channel import CrossChannelWR
+from rpsim.models.verbs.work import SendWR
 from rpsim.sim.errors import InputError
 from rpsim.validation.litmus.language.format import LIBRARY, read_file
 from rpsim.validation.litmus.language.operations import NoOperation, parse_operation, parse_relayed
 from rpsim.validation.litmus.language.program import CROSS_CHANNEL, CrashMoment, LitmusProfile, OutcomeFinding, Test
 from rpsim.validation.litmus.machine.explorer import explore
 from rpsim.validation.litmus.machine.plan import Table
-from rpsim.validation.litmus.simulator.setting import CannotRun, check
+from rpsim.validation.litmus.simulator.simulate import clashes, play, sights
+from rpsim.validation.litmus.simulator.witness import SCHEDULES, search
 
 from .litmus_programs import a_test
 from .test_reduction import lost
@@ -146,10 +152,59 @@ def test_what_is_wrong_between_machines_is_told(change, message, tmp_path):
     assert message in str(found.value)
 
 
-def test_what_the_simulator_does_not_run_is_an_error():
-    for test in TESTS.values():
-        with pytest.raises(CannotRun):
-            check(test, test.cases[0].profile)
+@pytest.mark.parametrize("name", TESTS)
+def test_the_simulator_shows_what_is_allowed_and_never_what_is_forbidden(name):
+    test = TESTS[name]
+    assert not clashes(test, range(4 * len(SCHEDULES)), schedules=SCHEDULES)
+    assert all(found.witness for found in search(test))
+
+
+def nothing_is_held(_self: CrossChannel, _message: Message) -> bool:
+    return False
+
+
+def every_wait_is_over(_self: CrossChannel, _end: SendEnd, _work: CrossChannelWR) -> bool:
+    return True
+
+
+def as_posted(data: bytes, posted: SendWR) -> SendWR:
+    return posted
+
+
+@pytest.mark.parametrize(
+    ("broken", "by", "name"),
+    [
+        ("models.nic.crosschannel.CrossChannel.holds", nothing_is_held, "forwarded-data"),
+        ("models.nic.crosschannel.CrossChannel._has_come", every_wait_is_over, "write-behind-a-wait"),
+        ("models.nic.crosschannel.CrossChannel._has_come", every_wait_is_over, "forwarded-from-a-dead-machine"),
+        ("models.nic.crosschannel.decode", as_posted, "work-request-filled-in"),
+    ],
+)
+def test_an_adapter_that_is_wrong_shows_what_is_forbidden(monkeypatch, broken, by, name):
+    monkeypatch.setattr(f"rpsim.{broken}", by)
+    assert clashes(TESTS[name], range(len(SCHEDULES)), schedules=SCHEDULES)
+
+
+def test_a_queue_pair_that_loses_its_first_packet_alone_shows_it():
+    """What a dead machine has on its way arrives in order, or the checker says no."""
+    test = TESTS["packets-of-a-dead-machine-in-order"]
+    swapped = replace(test, a=(test.a[2], test.a[3], test.a[0], test.a[1]))
+    shown = {
+        case.outcome.text
+        for seed in range(60)
+        for run in [play(swapped, test.cases[0].profile, seed, dies=True)]
+        for sight in sights(run, CrashMoment.A, [])
+        for case in test.cases
+        if case.expected is OutcomeFinding.FORBIDDEN and case.outcome.holds(sight.values)
+    }
+    assert len(shown) == 2
+
+
+@pytest.mark.long
+@given(lists(LOOSE, 3), lists(RELAYED, 3), lists(OF_B, 2), st.sampled_from(CrashMoment), st.integers(0, 1000))
+def test_random_programs_in_the_simulator(a, relay, b, crash, seed):
+    found = clashes(made(a, relay, b, crash), range(seed, seed + 2), schedules=SCHEDULES)
+    assert not found, str(found[0])
 
 
 def test_an_operation_of_a_is_none_of_the_adapter():

@@ -10,12 +10,12 @@ from rpsim.models.nic.staging import Staging
 from rpsim.validation.litmus.language.format import LIBRARY, read_tests
 from rpsim.validation.litmus.language.program import CrashMoment, LitmusCase, OutcomeFinding, Test
 from rpsim.validation.litmus.shipped import chosen
-from rpsim.validation.litmus.simulator.setting import NO_DEATH, NO_RELAY, NO_THIRD, CannotRun, check
+from rpsim.validation.litmus.simulator.setting import CannotRun, check
 from rpsim.validation.litmus.simulator.simulate import clashes, play
 from rpsim.validation.litmus.simulator.witness import SCHEDULES, search
 
 TESTS = read_tests([LIBRARY])
-NEVER_RUN = "no region of a peer device admits FLUSH", NO_RELAY, NO_THIRD, NO_DEATH
+NEVER_RUN = "no region of a peer device admits FLUSH"
 
 
 def named(name: str) -> Test:

@@ -115,6 +115,25 @@ def test_a_forward_waits_for_the_message_and_needs_no_cpu():
     assert world.arrived.produced == 1
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_request_behind_a_wait_sends_what_the_message_has_brought(waits):
+    """Its payload is read once the WAIT is over; of one without a WAIT before it when the doorbell comes."""
+    world = ThreeMachines()
+    world.relay_end.post_recv(RecvWR(0, world.buffers["relay[0]"], 64))
+    domain, unused = world.relay.process("relay[0]").alloc_pd(), world.relay.create_cq()
+    plain = domain.create_qp(unused, unused, cross_channel=True)
+    plain.connect(world.last.process("last[0]").alloc_pd().create_qp(world.last.create_cq(), world.last.create_cq()))
+
+    def set_up() -> Code:
+        if waits:
+            yield from world.threads["relay[0]"].post_send(plain, wait(world.arrived))
+        yield from world.threads["relay[0]"].post_send(plain, world.forward())
+
+    world.run(set_up())
+    world.run(world.send(b"x" * 64))
+    assert world.there() == (b"x" * 64 if waits else bytes(64))
+
+
 def test_what_is_not_enabled_stays_in_memory():
     world = ThreeMachines()
     world.run(world.threads["relay[0]"].post_send(world.out, world.forward()))

@@ -1,4 +1,4 @@
-"""A litmus test's two nodes in the simulator: the platform that a profile stands for, with its delays perturbed, the
+"""A litmus test's machines in the simulator: the platform that a profile stands for, with its delays perturbed, the
 variables at addresses, and a connection for each queue pair.
 """
 
@@ -19,11 +19,12 @@ from ....models.persist.requester import PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.primitives.language import Primitive
 from ....models.profiles.platform import Platform, load_platform, platform_names
-from ....models.system import NodeSpec, System
+from ....models.system import Node, NodeSpec, System
 from ....models.verbs import FLUSHES, REMOTE, Access, MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags
 from ....sim.trace import NEVER
-from ..language.program import DRAM, THIRD, CrashMoment, LitmusOperation, LitmusProfile, Test, groups
+from ..language.program import DRAM, THIRD, LitmusOperation, LitmusProfile, Test, groups
 from ..machine.plan import RECEIVED
+from .relay import Relay
 
 OPCODES = {
     "W": "IBV_WR_RDMA_WRITE",
@@ -39,9 +40,6 @@ IMPATIENT = 1
 """The local ACK timeout (8.192 us) of connections on a network that loses packets."""
 SLOWEST = 4.0
 """Every delay of the platform is scaled by a factor between 1 / SLOWEST and SLOWEST."""
-NO_RELAY = "a run posts nothing on queue pairs of B beforehand"
-NO_THIRD = "a run has no third machine"
-NO_DEATH = "in a run A does not lose power"
 _T = TypeVar("_T")
 
 
@@ -83,7 +81,6 @@ def check(test: Test, profile: LitmusProfile) -> None:
         if operation.fenced and "IBV_SEND_FENCE" not in SendFlags.__members__:
             raise CannotRun(f"the simulator's adapters know no fence (in '{operation.text}')")
     _check_parts(test)
-    _check_machines(test)
     for operation in test.b:
         if operation.verb == "cpucas" and profile.domain == "pmr":
             raise CannotRun(f"no core can lock a peer device (in '{operation.text}')")
@@ -96,17 +93,6 @@ def check(test: Test, profile: LitmusProfile) -> None:
     odd = [f.name for f in fields(Switches) if getattr(profile.switches, f.name) != f.default]
     if set(odd) - {"iio_wc_survives"} and not _has_switches():
         raise CannotRun(f"the simulator's platforms know no switch {odd[0]}")
-
-
-def _check_machines(test: Test) -> None:
-    """Runs have A and B, whose programs post what they post themselves; and it is B that loses power."""
-    for operation in test.relay:
-        raise CannotRun(f"{NO_RELAY} (in '{operation.text}')")
-    for operation in test.a:
-        if any(name.startswith(THIRD) for name in operation.names):
-            raise CannotRun(f"{NO_THIRD} (in '{operation.text}')")
-    if any(case.crash is CrashMoment.A for case in test.cases):
-        raise CannotRun(f"{NO_DEATH} (in '{test.id}')")
 
 
 def _check_parts(test: Test) -> None:
@@ -193,16 +179,24 @@ class LitmusSystem:
         memory = ("pm", "dram", "pmr") if profile.domain == "pmr" else ("pm", "dram")
         served = {part.operation.qp: part.primitive for part in test.parts}
         specs = {"client": [NodeSpec(1, ("dram",))], "server": [NodeSpec(1 + len(served), memory)]}
+        self._lead = {one.qp: one.names for one in (*test.relay, *test.a) if one.request and one.names}
+        """By queue pair: variables of the machine that it leads to; without any that is B."""
+        if any(name.startswith(THIRD) for names in self._lead.values() for name in names):
+            specs["third"] = [NodeSpec(1, memory)]
         self.system = System(platform_of(profile, self.random, schedule.slowest), specs, seed, disturbance=disturbance)
         self.client, self.server = self.system.nodes["client"][0], self.system.nodes["server"][0]
         self.a: Thread = self.client.thread(0, "A")
         self.b: Thread = self.server.thread(0, "B")
         self.width = 4 if test.grain == "4" else 8
-        self.device: MemoryDevice = self.server.memory["pmr" if profile.domain == "pmr" else "pm"]
-        self.address: dict[str, int] = {}
-        self._regions: dict[str, MemoryRegion] = {}
+        self._kind = "pmr" if profile.domain == "pmr" else "pm"
+        self.device: MemoryDevice = self.server.memory[self._kind]
+        self._regions: dict[int, MemoryRegion] = {}
+        self.relay = Relay(self)
+        self.address: dict[str, int] = {**self.relay.words}
         stride = {"4": 4, "8": 8, "64": 64, "tlp": self.system.platform.pcie.mps_bytes}[test.grain]
         for group in groups(test):
+            if group[0] in self.address:
+                continue
             device = self.memory_of(group[0])
             start = device.allocate(max(64, stride * len(group)), group[0], align=4096)
             for turn, name in enumerate(group):
@@ -213,9 +207,10 @@ class LitmusSystem:
         for qp, made in served.items():
             self._serve(qp, made)
         self.pairs = {
-            qp: self._pair_of(qp) if qp in served else self._connect()
+            qp: self._pair_of(qp) if qp in served else self._connect(qp)
             for qp in sorted({one.qp for one in test.a if one.request})
         }
+        self.relay.connect()
         self.back = self._connect()
         self.local = {one.source: self.scratch(self.client, 8) for one in test.a if one.source}
         for operation in test.a:
@@ -227,9 +222,14 @@ class LitmusSystem:
         for _ in test.b:
             self.back[0].post_recv(RecvWR(0, self.scratch(self.client, 64), 64))
 
+    def node_of(self, names: tuple[str, ...]) -> Node:
+        """The machine that variables are on; B without any."""
+        return self.system.nodes["third" if names and names[0].startswith(THIRD) else "server"][0]
+
     def memory_of(self, name: str) -> MemoryDevice:
-        """The device of B that a variable is in."""
-        return self.server.memory["dram"] if name.startswith(DRAM) else self.device
+        """The device that a variable is in."""
+        in_dram = name.startswith(DRAM) or name in self.relay.words
+        return self.node_of((name,)).memory["dram" if in_dram else self._kind]
 
     def scratch(self, node: Any, length: int) -> int:
         """Room in a node's DRAM."""
@@ -237,9 +237,9 @@ class LitmusSystem:
         return address
 
     def region(self, names: tuple[str, ...]) -> MemoryRegion:
-        """The region that variables of B are in: their device, as far as it is used (persistent memory by default)."""
+        """The region that variables are in: their device, as far as it is used (B's persistent memory by default)."""
         device = self.memory_of(names[0] if names else "")
-        if device.name not in self._regions:
+        if device.number not in self._regions:
             access = REMOTE
             if self.profile.nic is Placement.RELAXED:
                 access |= Access["IBV_ACCESS_RELAXED_ORDERING"]
@@ -247,9 +247,9 @@ class LitmusSystem:
                 access |= Access["IBV_ACCESS_FLUSH_GLOBAL"]
                 if device.domain is not Domain.NONE:
                     access |= Access["IBV_ACCESS_FLUSH_PERSISTENT"]
-            made = self.server.alloc_pd().reg_mr(device.base, 1 << 20, access)
-            self._regions[device.name] = made
-        return self._regions[device.name]
+            made = self.node_of(names).alloc_pd().reg_mr(device.base, 1 << 20, access)
+            self._regions[device.number] = made
+        return self._regions[device.number]
 
     def _serve(self, qp: str, made: Primitive) -> None:
         """A service of its own for a queue pair, with a thread on a core of its own."""
@@ -274,11 +274,18 @@ class LitmusSystem:
             return self.requesters[qp].service.regions[0].key
         return self.region(names).key
 
-    def _connect(self) -> tuple[QueuePair, QueuePair]:
-        """A queue pair of A and its peer at B."""
+    def far_end(self, qp: str) -> QueuePair:
+        """A new queue pair on the machine that ``qp`` leads to, for its other end."""
         more: dict[str, Any] = {"out_of_order": True} if self.profile.nic is Placement.OUT_OF_ORDER else {}
-        near = self.client.alloc_pd().create_qp(self.client.create_cq(), self.client.create_cq())
-        far = self.server.alloc_pd().create_qp(self.server.create_cq(), self.server.create_cq(), **more)
+        node = self.node_of(self._lead.get(qp, ()))
+        arrived = self.relay.arrived.get(qp)
+        if arrived is not None:
+            more["cross_channel"] = True
+        return node.alloc_pd().create_qp(node.create_cq(), arrived or node.create_cq(), **more)
+
+    def _connect(self, qp: str = "") -> tuple[QueuePair, QueuePair]:
+        """A queue pair of A and its peer: at B, or where ``qp`` leads to."""
+        near, far = self.client.alloc_pd().create_qp(self.client.create_cq(), self.client.create_cq()), self.far_end(qp)
         near.connect(far)
         if self.system.fabric.weather is not None:  # lost packets come again while others are under way
             for end in near, far:
@@ -287,7 +294,8 @@ class LitmusSystem:
 
     def _post_receive(self, operation: LitmusOperation) -> None:
         into_buffer = operation.verb == "SEND" and operation.names
-        address = self.address[operation.names[0]] if into_buffer else self.scratch(self.server, 64)
+        node = self.node_of(operation.names)
+        address = self.address[operation.names[0]] if into_buffer else self.scratch(node, 64)
         self.pairs[operation.qp][1].post_recv(RecvWR(0, address, 4096))
 
     def start(self, names: tuple[str, ...]) -> int:
@@ -300,7 +308,7 @@ class LitmusSystem:
         content = bytearray(max(self.address[name] for name in names) + self.width - start)
         for name in names:
             at = self.address[name] - start
-            content[at : at + self.width] = value.to_bytes(self.width, "little")
+            content[at : at + self.width] = self._word(name, value)
         return bytes(content)
 
     def pause_of_a_ps(self) -> int:
@@ -321,7 +329,14 @@ class LitmusSystem:
         return lambda qp: int(self.schedule.held_ps * self.random.uniform(0.3, 1)) if qp in slow else 0
 
     def memory(self, name: str) -> int:
-        """The value that B's coherent memory shows of a variable once everything has landed."""
+        """The value that coherent memory shows of a variable once everything has landed."""
         device = self.memory_of(name)
-        data = device.space.read(NEVER - 1, self.address[name] - device.base, self.width)
-        return int.from_bytes(data, "little")
+        return self.value(name, bytes(device.space.read(NEVER - 1, self.address[name] - device.base, self.width)))
+
+    def value(self, name: str, data: bytes) -> int:
+        """The value that a variable's bytes stand for."""
+        return self.relay.value(name, data) if name in self.relay.words else int.from_bytes(data, "little")
+
+    def _word(self, name: str, value: int) -> bytes:
+        in_request = name in self.relay.words
+        return self.relay.word(name, value) if in_request else value.to_bytes(self.width, "little")

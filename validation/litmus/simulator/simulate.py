@@ -7,10 +7,11 @@ all that the explorer reaches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from typing_extensions import override
 
 from ....models.cpu import Code
@@ -18,6 +19,7 @@ from ....models.durability.contents import Content, Piece
 from ....models.durability.places import Domain
 from ....models.durability.views import Views
 from ....models.fabric.disturbance import Disturbance
+from ....models.fabric.fabric import Departure
 from ....models.verbs import Opcode, SendFlags, SendWR, Status
 from ....sim.bytespace import LINE_BYTES
 from ....sim.trace import NEVER, Stage
@@ -27,7 +29,12 @@ from .setting import OPCODES, LitmusSystem, Perturbation, check
 
 Look = Mapping[str, int]
 MOST_SPINS = 2000
-TEXTS = {CrashMoment.NONE: "at the end", CrashMoment.END_A: "once A is through", CrashMoment.ANY: "at some instant"}
+TEXTS = {
+    CrashMoment.NONE: "at the end",
+    CrashMoment.END_A: "once A is through",
+    CrashMoment.ANY: "at some instant",
+    CrashMoment.A: "in the end, A having lost its power",
+}
 
 
 @dataclass(frozen=True)
@@ -87,13 +94,20 @@ def clashes(
         persistent = sorted({name for case in test.cases for name in case.outcome.of("pm")})
         allowed = {crash: all_looks(test, profile, crash, persistent, budget) for crash in sorted(crashes)}
         for seed in seeds:
-            run = play(test, profile, seed, disturbance, schedules[seed % len(schedules)])
+            schedule = schedules[seed % len(schedules)]
+            runs = {dies: play(test, profile, seed, disturbance, schedule, dies=dies) for dies in deaths(allowed)}
             for crash, looks in allowed.items():
+                run = runs[crash is CrashMoment.A]
                 for shown in (sight.values for sight in sights(run, crash, persistent)):
                     if not any(shown.items() <= look.items() for look in looks):
                         found.append(Disagreement(test, profile, seed, crash, shown))
                         break
     return found
+
+
+def deaths(crashes: Iterable[CrashMoment]) -> set[bool]:
+    """Whether A loses its power in the runs that cases with these moments are about: in some, in none, or both."""
+    return {crash is CrashMoment.A for crash in crashes}
 
 
 def play(
@@ -102,15 +116,58 @@ def play(
     seed: int,
     disturbance: Disturbance | None = None,
     schedule: Perturbation = Perturbation(),  # noqa: B008, it is frozen
+    *,
+    dies: bool = False,
 ) -> LitmusRun:
-    """One run of a test in the simulator, to its end."""
+    """One run of a test in the simulator, to its end. If A ``dies``, the seed draws when, and what is lost of it."""
+    if not dies:
+        return _played(test, profile, seed, disturbance, schedule)
+    departures = _played(test, profile, seed, disturbance, schedule).setting.system.fabric.departures or []
+    random = np.random.default_rng((seed, 1))
+    left = [packet.end_ps for packet in departures if packet.port == "client[0]"]
+    at_ps = int(random.choice([0, *left]) - random.integers(2))  # once a packet has left, or just before
+    return _played(test, profile, seed, disturbance, schedule, _Death(max(1, at_ps), departures, random))
+
+
+class _Death(NamedTuple):
+    """A loses its power: when, the packets of the same run if it does not, and what draws the packets that are lost."""
+
+    at_ps: int
+    departures: Sequence[Departure]
+    random: np.random.Generator
+
+
+def _played(
+    test: Test,
+    profile: LitmusProfile,
+    seed: int,
+    disturbance: Disturbance | None,
+    schedule: Perturbation,
+    death: _Death | None = None,
+) -> LitmusRun:
     setting = LitmusSystem(test, profile, seed, disturbance, schedule)
     run = LitmusRun(setting)
     clock = setting.system.clock
-    clock.start(_Requester(run).program())
-    clock.start(_responder(run))
+    setting.system.fabric.departures = []
+    clock.start(_programs(run))
+    if death is not None:
+        clock.run_until(death.at_ps)
+        nic = setting.client.nic
+        ways = nic.on_their_way(death.departures)
+        lost = {qp: int(death.random.choice(ends)) - 1 for (_, qp), ends in ways.items() if death.random.integers(2)}
+        run.did("A", "loses power")
+        setting.client.power_off(lost)
     clock.run_until()
+    setting.client.abandon()
     return run
+
+
+def _programs(run: LitmusRun) -> Code:
+    """Both programs, once B has posted what it posts beforehand."""
+    if run.setting.test.relay:
+        yield from run.setting.relay.post()
+    run.setting.client.process("A").start(_Requester(run).program())
+    run.setting.system.clock.start(_responder(run))
 
 
 @dataclass(frozen=True)
@@ -123,14 +180,16 @@ class Sight:
 
 
 def sights(run: LitmusRun, crash: CrashMoment, persistent: Sequence[str]) -> Iterator[Sight]:
-    """Everything that an outcome may be about: at the end, or after a crash at each instant and each cut."""
+    """Everything that an outcome may be about: at the end, or after a crash of B at each instant and each cut."""
     setting, now_ps = run.setting, run.setting.system.clock.now_ps
-    if crash is CrashMoment.NONE:
-        if run.a_ended_ps is not None and run.b_ended:
+    if crash in (CrashMoment.NONE, CrashMoment.A):
+        if crash is CrashMoment.A or (run.a_ended_ps is not None and run.b_ended):
             memory = {f"mem.{name}": setting.memory(name) for name in setting.address}
             visible = [chunk.reached_ps[Stage.VISIBLE] for chunk in setting.system.trace.chunks]
             end_ps = max([now_ps, *(at_ps for at_ps in visible if at_ps < NEVER)])
-            yield Sight(end_ps, run.registers(now_ps) | memory)
+            died = {name for one in setting.test.a for name in one.registers} if crash is CrashMoment.A else set()
+            registers = {name: value for name, value in run.registers(now_ps).items() if name not in died}
+            yield Sight(end_ps, registers | memory)
         return
     if crash is CrashMoment.END_A and run.a_ended_ps is None:
         return

@@ -19,7 +19,7 @@ from ....models.durability.places import IN_WORDS, PLACES, Place
 from ....sim.trace import NEVER, Chunk, Stage
 from ..language.program import CrashMoment, LitmusCase, LitmusProfile, OutcomeFinding, Test
 from .setting import CannotRun, LitmusSystem, Perturbation, check
-from .simulate import LitmusRun, Sight, play, sights
+from .simulate import LitmusRun, Sight, deaths, play, sights
 
 TRIES = 64
 """So many runs of a test on a profile are tried before a search gives up."""
@@ -82,8 +82,11 @@ def _search(
     runs = 0
     for seed, schedule in _schedules(test, profile, tries):
         runs += 1
-        run = play(test, profile, seed, schedule=schedule)
+        played = {
+            dies: play(test, profile, seed, schedule=schedule, dies=dies) for dies in deaths(c.crash for c in left)
+        }
         for case in list(left):
+            run = played[case.crash is CrashMoment.A]
             sight = _seen(run, case)
             if sight is not None:
                 left.remove(case)
@@ -138,10 +141,10 @@ def timeline(run: LitmusRun, case: LitmusCase, sight: Sight) -> list[tuple[int, 
             at_ps = chunk.reached_ps[stage]
             if at_ps <= sight.at_ps:
                 what = "becomes visible" if stage is Stage.VISIBLE else f"is in {IN_WORDS[places[stage]]}"
-                found.append((at_ps, "B's memory", f"{name} {what}"))
+                found.append((at_ps, f"{_owner(setting, chunk)}'s memory", f"{name} {what}"))
     found.sort(key=lambda entry: entry[0])
     shown = ", ".join(f"{name}={sight.values[name]}" for name in sorted(case.outcome.names))
-    if case.crash is CrashMoment.NONE:
+    if case.crash in (CrashMoment.NONE, CrashMoment.A):
         return [*found, (sight.at_ps, "the end", shown)]
     lost = [
         f"{written(setting, piece.chunk)} may still be in {IN_WORDS[_place(piece, sight)]}: lost"
@@ -165,6 +168,12 @@ def _place(piece: Piece, sight: Sight) -> Place:
     return PLACES[piece.chunk.path][stage]
 
 
+def _owner(setting: LitmusSystem, chunk: Chunk) -> str:
+    """The machine whose memory a chunk is for."""
+    node, _ = setting.system.devices()[chunk.device]
+    return "B" if node is setting.server else "C"
+
+
 def written(setting: LitmusSystem, chunk: Chunk) -> str:
     """The values that a chunk writes, by variables: ``x=1``."""
     texts = []
@@ -172,5 +181,5 @@ def written(setting: LitmusSystem, chunk: Chunk) -> str:
         device = setting.memory_of(name)
         at = address - device.base - chunk.address
         if device.number == chunk.device and at >= 0 and at + setting.width <= len(chunk.data):
-            texts.append(f"{name}={int.from_bytes(chunk.data[at : at + setting.width], 'little')}")
+            texts.append(f"{name}={setting.value(name, bytes(chunk.data[at : at + setting.width]))}")
     return " and ".join(texts) or f"{len(chunk.data)} bytes"
