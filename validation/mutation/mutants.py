@@ -56,16 +56,16 @@ def _of_mode(scheme: type[Scheme]) -> list[str]:
 
 
 def _own(scheme: type[Scheme]) -> list[ModuleType]:
-    """A scheme's own module, and those beside it in a folder that has no other scheme; of a structure on a mode also
-    those of the mode.
+    """A scheme's own module, and those beside it in a folder that has no other scheme or bears its name; of a structure
+    on a mode also those of the mode.
     """
     folder = scheme.__module__.rpartition(".")[0]
+    others = {one.__module__ for one in schemes().values()} - {scheme.__module__}
+    theirs = {name for name in others if name.rpartition(".")[0] == folder}
     beside = [one.__name__ for one in modules_of(scheme) if one.__name__.rpartition(".")[0] == folder]
-    alone = folder != _PROTOCOLS and all(
-        one.__module__ == scheme.__module__ or one.__module__.rpartition(".")[0] != folder for one in schemes().values()
-    )
-    names = [scheme.__module__, *(beside if alone and folder else ()), *_of_mode(scheme)]
-    return [sys.modules[name] for name in dict.fromkeys(names)]
+    alone = folder not in ("", _PROTOCOLS) and (not theirs or scheme.__module__.endswith(f".{folder.rpartition('.')[2]}"))
+    names = [scheme.__module__, *(beside if alone else ()), *_of_mode(scheme)]
+    return [sys.modules[name] for name in dict.fromkeys(names) if name not in theirs]
 
 
 def _package(module: str) -> str:
