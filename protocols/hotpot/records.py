@@ -175,7 +175,7 @@ class Room:
     """How large messages and records are."""
 
     def __init__(self, sizes: Sizes, page_bytes: int) -> None:
-        self.page_bytes = page_bytes
+        self.page_bytes = page_bytes = lines_of(page_bytes)
         self.value_bytes = sizes.value_bytes
         self.each = lines_of(sizes.value_bytes)
         """A value in a message."""

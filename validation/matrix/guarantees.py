@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
@@ -11,6 +12,7 @@ from ...protocols.scheme import Scheme
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.load import load_scenario
+from ...scenarios.schema.schema import Scenario
 from ...scenarios.ycsb import DELETE
 from .structures import STRUCTURES, fitted
 
@@ -106,8 +108,17 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
             rounds = UNDISTURBED
         elif role is not None and not role.invokes and DELETE in kind.operations:
             rounds = REMOVALS
+    if kind.model == "txn":
+        rounds = (_on_two_objects(scenario), *rounds)
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
+
+
+def _on_two_objects(scenario: Scenario) -> str:
+    """The setting that makes a scenario's operations transactions, each on two objects: several machines take part."""
+    workload = scenario.workload
+    given = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "keys": max(3, workload.keys), "zipf": 0}
+    return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B', 'operations': workload.operations})}"
 
 
 def with_own_objects(name: str) -> tuple[str, ...]:

@@ -63,7 +63,9 @@ def _own(scheme: type[Scheme]) -> list[ModuleType]:
     others = {one.__module__ for one in schemes().values()} - {scheme.__module__}
     theirs = {name for name in others if name.rpartition(".")[0] == folder}
     beside = [one.__name__ for one in modules_of(scheme) if one.__name__.rpartition(".")[0] == folder]
-    alone = folder not in ("", _PROTOCOLS) and (not theirs or scheme.__module__.endswith(f".{folder.rpartition('.')[2]}"))
+    alone = folder not in ("", _PROTOCOLS) and (
+        not theirs or scheme.__module__.endswith(f".{folder.rpartition('.')[2]}")
+    )
     names = [scheme.__module__, *(beside if alone else ()), *_of_mode(scheme)]
     return [sys.modules[name] for name in dict.fromkeys(names) if name not in theirs]
 

@@ -35,12 +35,16 @@ STATES = 4_000
 """At most this many crash states of a run are explored: with some faults the combinations of losses are endless."""
 MOST_STATES = 8_000
 """The limit for a scheme without a fault, explored once: only a run seen in full shows which ways it keeps."""
+FEWER_STATES = MOST_STATES // 8
+"""The same in further schedules, once one was not seen in full: nothing counts as kept there, whatever they show."""
 RUNS = 2_000
 """At most this many runs with a fault of one of several machines are made."""
 AFTER_POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
 AFTER_SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 AFTER_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
+TXN = "txn"
+"""The model, and the operation, of transactions on registers."""
 FIRST = "optane-adr", "on"
 """The platform with its DDIO where whoever needs other memory is tried, on one that has it, and nowhere else."""
 AWAY = FIRST[0], "off"
@@ -75,9 +79,10 @@ class Load:
     work: str = ""
 
     def fits(self, scheme: type[Scheme]) -> bool:
-        """Whether a scheme can be given this load: one of registers."""
+        """Whether a scheme can be given this load: one of registers, or of transactions on them."""
         served = any(role.served for role in scheme.role_types.values())
-        able = (scheme.model in REGISTERS or scheme.one_writer) and bool(scheme.removals or not self.deletes)
+        known = scheme.model in REGISTERS or scheme.model == TXN or scheme.one_writer
+        able = known and bool(scheme.removals or not self.deletes)
         return able and (served or (self.threads == 1 and not self.work)) and (scheme.batches or self.batch == 1)
 
     def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
@@ -99,7 +104,11 @@ class Load:
             workload["batch"] = self.batch
         if self.work:
             workload["work"] = self.work
-        drawn: Any = structures.workload(scheme, self.operations, clients) if scheme.one_writer else workload
+        drawn: Any = workload
+        if scheme.one_writer:
+            drawn = structures.workload(scheme, self.operations, clients)
+        elif scheme.model == TXN:
+            drawn = self._transactions()
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",
@@ -108,9 +117,22 @@ class Load:
             schemes=[scheme.name],
             roles=roles,
             workload=drawn,
-            options=structures.options(scheme),
+            options=structures.options(scheme) | ({"page": "64 B"} if "page" in scheme.options else {}),
             crash={"fault": fault},
         ).build()
+
+    def _transactions(self) -> dict[str, Any]:
+        """The same operations as transactions, each on two objects, so that several machines take part."""
+        return {
+            "kind": "mix",
+            "shares": {TXN: 1.0},
+            "steps": 2,
+            "step_reads": 0.0 if self.mix == "update-only" else 0.5,
+            "operations": self.operations,
+            "keys": max(2, self.keys),
+            "value": self.value,
+            "zipf": 0.0,
+        }
 
 
 def tried_on(scheme: type[Scheme], platform: str, ddio: str) -> bool:
@@ -168,7 +190,8 @@ def of_power(
         for schedule in sorted({*schedules, *_PAUSES}) if paused and not kept else schedules:
             explorer = Telling(run_variant(scenario, variant, schedule), AFTER_POWER)
             explorer.broken = broken
-            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=STATES if kept else MOST_STATES)
+            budget = STATES if kept else MOST_STATES if exhaustive else FEWER_STATES
+            found = explorer.walk(until=lambda _: not broken.isdisjoint(kept), budget=budget)
             exhaustive = exhaustive and found.exhaustive
             if not broken.isdisjoint(kept):
                 break

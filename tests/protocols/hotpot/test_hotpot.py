@@ -89,6 +89,12 @@ def test_who_does_not_lock_what_is_read_sees_half_of_others():
     assert linearizable(PUBLIC) == "violated"
 
 
+@pytest.mark.parametrize("name", ["hotpot[page=100 B]", "hotpot-public[page=100 B]"])
+def test_a_page_is_whole_lines(name):
+    result = ran(name, MIX | {"value": "72 B"}, clients=2)
+    assert {operation.outcome for operation in result.history.operations} == {"ok"}
+
+
 def test_all_copies_of_a_page_are_alike():
     result = ran("hotpot[page=64 B,copies=2]", MIX, clients=4)
     now_ps, nodes = result.system.clock.now_ps, result.scheme.roles["node"]

@@ -4,6 +4,8 @@ import pytest
 
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Role, Scheme
+from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.matrix.guarantees import (
     OPAQUE,
     REMOVALS,
@@ -11,6 +13,7 @@ from rpsim.validation.matrix.guarantees import (
     SEVERAL,
     UNDISTURBED,
     every,
+    file_of,
     fitted_to,
     scenario_of,
     usual,
@@ -71,6 +74,19 @@ def test_where_one_without_code_fails_no_core_pauses_before():
     kind = schemes()["clover"]
     assert fitted_to(kind, SEVERAL, "data[0] power") == UNDISTURBED
     assert fitted_to(kind, SEVERAL, "metadata[0] power") == REMOVALS
+
+
+def test_transactions_are_of_several_objects():
+    kind = schemes()["hotpot"]
+    assert (scenario_of("all power", kind), scenario_of("no fault", kind)) == (SEVERAL, "no-fault")
+    for fault, operations in (("all power", 6), ("all power in recovery", 2), ("no fault", 60)):
+        name = scenario_of(fault, kind)
+        made = load_scenario(
+            file_of(name), overrides=("schemes=[hotpot]", f"crash.fault={fault}", *fitted_to(kind, name, fault))
+        )
+        run = run_variant(made, made.variants()[0])
+        steps = [operation.argument or operation.result for operation in run.history.operations]
+        assert len(steps) == operations and {len(each) for each in steps} == {2}
 
 
 def test_a_log_of_slots_comes_round():
