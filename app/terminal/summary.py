@@ -209,6 +209,7 @@ def crash_entry(outcome: JobOutcome, cases: Mapping[int, str], surprises: Sequen
         "over": report.over,
         "verdicts": {str(condition): str(verdict) for condition, verdict in report.verdicts.items()},
         "violating_states": {str(condition): states for condition, states in report.violating_states.items()},
+        **({"windows_ps": {str(c): window for c, window in report.windows_ps.items()}} if report.windows_ps else {}),
         "as_expected": not any(s.scheme == outcome.scheme and s.platform == outcome.platform for s in surprises),
         "counterexamples": [
             counterexample(example) | {"case": cases[number]} for number, example in enumerate(report.counterexamples)

@@ -26,7 +26,13 @@ def heading(report: CrashReport, example: Counterexample, tail: str = "smallest 
     """``client-active on optane-adr, ddio on: no_lost_ack VIOLATED   (412 of 9,731 crash states; ...)``."""
     bad = report.violating_states.get(example.condition, 0)
     what = f"{report.scheme} on {report.platform}: {example.condition} VIOLATED"
-    share = f"({count(bad)} of {plural(report.states, 'crash state')}; {tail})"
+    window = report.windows_ps.get(example.condition)
+    when = ""
+    if window is not None:
+        when = f"; the last fault {microseconds(window[0])} to {microseconds(window[1])} us behind the first"
+    share = f"({count(bad)} of {plural(report.states, 'crash state')}{when}; {tail})"
+    if when:
+        return [*paragraph(what, hang=2), *paragraph(share, 2, 3)]
     return [f"{what}   {share}"] if len(what) + 3 + len(share) <= WIDTH else [*paragraph(what, hang=2), f"  {share}"]
 
 

@@ -75,6 +75,10 @@ class Executed:
     unfinished: int = 0
     """Runs in which a survivor or the reader never came to its end."""
     violating: dict[Condition, int] = field(default_factory=dict)
+    windows_ps: dict[Condition, tuple[int, int]] = field(default_factory=dict)
+    """Of faults that come one after the other: how long after the first one the last one came, at least and at most,
+    where the condition is violated.
+    """
     first: dict[Condition, Breach] = field(default_factory=dict)
     whole_runs: bool = False
     """Whether nothing failed in them."""
@@ -93,6 +97,12 @@ class Executed:
         self.verdicts += objects * len(self.conditions)
         for condition, breach in breaches.items():
             self.violating[condition] = self.violating.get(condition, 0) + 1
+            strikes = breach.state.strikes
+            if len(strikes) > 1:
+                at_ps, until_ps = strikes[-1].at_ps, breach.state.until_ps
+                from_ps, to_ps = (one - strikes[0].at_ps for one in (at_ps, at_ps if until_ps is None else until_ps))
+                least_ps, most_ps = self.windows_ps.get(condition, (from_ps, to_ps))
+                self.windows_ps[condition] = min(least_ps, from_ps), max(most_ps, to_ps)
             known = self.first.get(condition)
             if known is None or (breach.acknowledged and not known.acknowledged):
                 self.first[condition] = breach

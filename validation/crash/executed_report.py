@@ -56,6 +56,7 @@ def explore(
         over=found.over(scenario.crash.schedules),
         verdicts={condition: found.verdict(condition, timed) for condition in sorted(conditions)},
         violating_states=found.violating,
+        windows_ps=found.windows_ps,
         counterexamples=counterexamples,
         seconds=seconds,
         one_writer=one_writer(scenario, variant),

@@ -96,3 +96,7 @@ class CrashReport:
     """Whether each object has one process that writes it: some papers claim no more."""
     executed: bool = False
     """Whether each state is a run of its own, with survivors: then a timeline goes on after the fault."""
+    windows_ps: dict[Condition, tuple[int, int]] = field(default_factory=dict)
+    """Of faults that come one after the other: how long after the first one the last one came, at least and at most,
+    where the condition is violated.
+    """

@@ -67,6 +67,8 @@ class State:
     choices: Choices = field(default_factory=lambda: Choices(()))
     before: Aftermath | None = None
     """The run without the last fault."""
+    until_ps: int | None = None
+    """The next instant at which the last fault would leave something else behind; None: there is none in this run."""
 
     @property
     def images(self) -> list[Image]:
@@ -131,6 +133,7 @@ class Walk:
 
     def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
         stage, last = self.stages[turn], turn + 1 == len(self.stages)
+        instants = list(instants)
         for number, at_ps in enumerate(instants):
             if not turn:
                 self.turn = number
@@ -147,7 +150,7 @@ class Walk:
                         fates += self._fates(before, state, fixed, seen)
                         known = True
                     if last:
-                        yield state
+                        yield replace(state, until_ps=next(iter(instants[number + 1 :]), None)) if turn else state
                     else:
                         yield from self._stage(turn + 1, state, self._instants(turn + 1, state), later)
 

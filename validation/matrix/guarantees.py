@@ -13,6 +13,7 @@ from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.load import load_scenario
 from ...scenarios.schema.schema import Scenario
+from ...scenarios.schema.workloads import Ycsb
 from ...scenarios.ycsb import DELETE
 from .structures import STRUCTURES, fitted
 
@@ -117,6 +118,7 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
 def _on_two_objects(scenario: Scenario) -> str:
     """The setting that makes a scenario's operations transactions, each on two objects: several machines take part."""
     workload = scenario.workload
+    assert isinstance(workload, Ycsb)
     given = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "keys": max(3, workload.keys), "zipf": 0}
     return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B', 'operations': workload.operations})}"
 

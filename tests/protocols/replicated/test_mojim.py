@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.models.profiles.platform import load_platform
 from rpsim.protocols.registry import scheme
 from rpsim.protocols.replicated.mojim.machine import Stance
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.scenarios.schema.load import load_scenario
+from rpsim.validation.crash.executed_report import explore
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
 from ..several import ALL, COMMITTED, LOST, ran, violated
@@ -100,6 +103,17 @@ def test_a_machine_that_fails_again_while_it_joins_joins_later(again_us):
 def test_sync_loses_updates_in_the_window_and_syncflush_none():
     assert violated("mojim[mode=syncflush]", WINDOW, operations=1) == set()
     assert LOST in violated("mojim", WINDOW, operations=1)
+
+
+@pytest.mark.long
+def test_the_scenario_says_how_long_the_window_is():
+    """A heartbeat's period, a look at it, and the flush: behind it nothing is lost any more."""
+    made = load_scenario("mojim-window")
+    report = explore(made, made.variants()[0], examples=())
+    least_ps, most_ps = report.windows_ps[LOST]
+    flush_ps = 17.3 * load_platform("optane-adr").llc.size_bytes
+    assert least_ps == 0 and most_ps == pytest.approx(10**9 + flush_ps, rel=0.05)
+    assert report.exhaustive
 
 
 def test_the_window_is_a_heartbeat_and_the_flush_of_the_whole_cache():
