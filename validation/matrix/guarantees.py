@@ -21,12 +21,14 @@ QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
 ROUNDS = ("workload.mix=a", "workload.operations=120")
 """Settings by which the slots of a log come round: a slot that was used before holds an older call."""
-AGAIN = ("workload.operations=2", "crash.schedules=1")
+AGAIN = ("workload.operations=2", "roles.client.machines=1", "crash.schedules=1")
 """Settings of several machines where a recovery fails as well: each instant of each recovery is a run."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
 UNDISTURBED = ("crash.schedules=1",)
 """Settings of several machines where one fails that has no code: no core of its own can have paused before."""
+QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
+"""Settings of several machines for a first look."""
 REMOVALS = ("workload.deletes=0.34",)
 """Settings of several machines where one with code fails: what puts leave to clients, removals may need it for."""
 OPAQUE = "opaque-recovery"
@@ -110,17 +112,20 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
         elif role is not None and not role.invokes and DELETE in kind.operations:
             rounds = REMOVALS
     if kind.model == "txn":
-        rounds = (_on_two_objects(scenario), *rounds)
+        rounds = (_on_two_objects(scenario, reads=name != SEVERAL), *rounds)
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
 
 
-def _on_two_objects(scenario: Scenario) -> str:
-    """The setting that makes a scenario's operations transactions, each on two objects: several machines take part."""
+def _on_two_objects(scenario: Scenario, *, reads: bool) -> str:
+    """The setting that makes a scenario's operations transactions, each on two objects, so that several machines take
+    part; half as many. They write, and half of their steps ``reads`` where nothing fails.
+    """
     workload = scenario.workload
     assert isinstance(workload, Ycsb)
     given = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "keys": max(3, workload.keys), "zipf": 0}
-    return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B', 'operations': workload.operations})}"
+    given |= {"step_reads": 0.5 if reads else 0, "operations": workload.operations // 2}
+    return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B'})}"
 
 
 def with_own_objects(name: str) -> tuple[str, ...]:

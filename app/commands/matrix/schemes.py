@@ -20,6 +20,8 @@ from ....sim.jobs.cluster import workers
 from ....validation.crash.findings import Counterexample, CrashReport
 from ....validation.matrix.guarantees import (
     QUICK,
+    QUICK_SEVERAL,
+    SEVERAL,
     every,
     file_of,
     fitted_to,
@@ -277,7 +279,8 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
         kind = scheme(name)
         for wish, fault in itertools.product(_wishes(options, names), faults(options, kind)):
             scenario = scenario_of(fault, kind)
-            own = (*fitted_to(kind, scenario, fault), *_wished(wish, kind, scenario))
+            quick = QUICK_SEVERAL if options.quick and scenario == SEVERAL else ()
+            own = (*fitted_to(kind, scenario, fault), *_wished(wish, kind, scenario), *quick)
             together.setdefault((wish, fault, scenario, tuple(where[name]), own), []).append(name)
     return [
         (

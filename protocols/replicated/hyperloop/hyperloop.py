@@ -279,20 +279,31 @@ class HyperLoop(Scheme, name="hyperloop"):
 
         # failures -----------------------------------------------------------------------------------------------------
         def mend(self, thread: Thread) -> Code:
-            """A chain is broken: close it over the replicas that are left, once those that come back are there."""
-            lost = self.scheme.lost("replica")
-            left = [replica for replica in self.replicas if replica not in lost]
-            for replica in left:
-                yield from replica.listener.until_listening(thread)
-            self.reach(thread, left)
-            if left:
-                yield from self.complete(thread)
+            """A chain is broken: close it over the replicas that are left, once those that come back are there; one may
+            fail again meanwhile.
+            """
+            while True:
+                lost = self.scheme.lost("replica")
+                left = [replica for replica in self.replicas if replica not in lost]
+                for replica in left:
+                    yield from replica.listener.until_listening(thread)
+                self.reach(thread, left)
+                if not left:
+                    return
+                try:
+                    yield from self.complete(thread)
+                except ChainBroken:
+                    continue
+                except VerbsError as error:
+                    if not error.disconnected:
+                        raise
+                    continue
+                return
 
         @override
         def recover(self, thread: Thread) -> Code:
-            lost = self.scheme.lost("replica")
-            self.reach(thread, [one for one in self.scheme.roles["replica"] if one not in lost])
-            yield from self.complete(thread)
+            self.replicas = list(self.scheme.roles["replica"])
+            yield from self.mend(thread)
 
         def complete(self, thread: Thread) -> Code:
             """Read the logs, have all replicas hold what one of them has, and apply each object's newest entry."""

@@ -187,12 +187,22 @@ class Tailwind(Scheme, name="tailwind"):
                     failed = yield from self.call_all(left, CloseSegment, segment=segment, record=record)
                 else:
                     failed = yield from self.write_all(left, place, record)
-                left = []
                 for link in failed:
-                    yield from link.mend()
-                    left += [] if link.lost else [link]
-                    if not link.lost and turn:
-                        yield from self.repeat(thread, link, segment, turn)
+                    yield from self.mend(thread, link, segment, turn)
+                left = [link for link in failed if not link.lost]
+
+        def mend(self, thread: Thread, link: BackupLink, segment: int, turn: int) -> Code:
+            """Reach a backup again, and have it hold the open segment up to a record; it may fail meanwhile as well."""
+            while True:
+                yield from link.mend()
+                if link.lost or not turn:
+                    return
+                try:
+                    yield from self.repeat(thread, link, segment, turn)
+                except (PrimitiveFailed, VerbsError) as error:
+                    self.gone(link, error)
+                else:
+                    return
 
         def write_all(self, links: list[BackupLink], place: int, record: bytes) -> Code:
             """WRITE a record to backups, on the way together; returns those that are gone."""

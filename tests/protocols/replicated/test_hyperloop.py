@@ -100,6 +100,11 @@ def test_one_machine_may_be_away(fault):
 
 
 @pytest.mark.long
+def test_a_replica_may_fail_again_while_the_chain_is_closed_over_it():
+    assert violated("hyperloop", "replica[0] power in recovery", operations=1, mix="update-only") == set()
+
+
+@pytest.mark.long
 def test_nothing_is_lost_while_entries_are_applied():
     name = f"hyperloop[replicas=2, posted=4, log=4, apply=1] {FLUSH}"
     assert violated(name, "all power") == set()

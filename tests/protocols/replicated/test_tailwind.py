@@ -55,6 +55,11 @@ def test_also_at_a_segments_ends(fault):
     assert violated("tailwind[backups=2, segment=2]", fault, operations=3) == set()
 
 
+def test_a_backup_may_fail_again_while_it_is_given_the_open_segment():
+    found = violated("tailwind", "backup[0] power in recovery", clients=2, keys=2, mix="update-only", operations=2)
+    assert found == set()
+
+
 def test_power_may_fail_again_in_recovery():
     name = "tailwind[backups=1] over write-imm-cpu-flush"
     assert violated(name, "all power in recovery", operations=2) == set()
