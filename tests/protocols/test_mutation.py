@@ -21,7 +21,6 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.guarantees import Verdict as Verdict_
 from rpsim.protocols.primitives import known_primitives, primitive
-from rpsim.protocols.registry import scheme as scheme_named
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.protocols.shapes import shaped
@@ -132,14 +131,6 @@ def test_the_modules_of_a_scheme_come_in_the_order_of_their_imports():
     assert names[-1] == "saw"
     assert names.index("index") < names.index("kv") < names.index("saw")
     assert "scheme" not in names
-
-
-def test_a_folder_is_of_the_scheme_whose_name_it_bears():
-    """Two schemes are in protocols/hotpot: of what they share, faults are planted with hotpot."""
-    own = {name: {module.__name__.rpartition(".")[2] for module, _, _ in seeded(scheme_named(name), shared=False)}
-           for name in ("hotpot", "hotpot-public")}  # fmt: skip
-    assert {"commit", "node", "holder"} <= own["hotpot"] and "public" not in own["hotpot"]
-    assert own["hotpot-public"] == {"public"}
 
 
 @pytest.mark.long

@@ -144,3 +144,11 @@ def test_a_condition_that_is_false_in_no_run_is_believed_in_vain():
     assert not tried["believe DurableServer.execute: if self.scheme.option('work') == 'done'"]
     assert not tried["believe DurableServer.execute: if not call.left"]  # each call has one request here
     assert not any("self.count(" in name for name in tried)
+
+
+def test_a_folder_is_of_the_scheme_whose_name_it_bears():
+    """Two schemes are in protocols/hotpot: of what they share, faults are planted with hotpot."""
+    own = {name: {module.__name__.rpartition(".")[2] for module, _, _ in seeded(scheme(name), shared=False)}
+           for name in ("hotpot", "hotpot-public")}  # fmt: skip
+    assert {"commit", "node", "holder"} <= own["hotpot"] and "public" not in own["hotpot"]
+    assert own["hotpot-public"] == {"public"}

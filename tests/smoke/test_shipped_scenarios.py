@@ -68,7 +68,6 @@ WHOLE = {
 }
 """Small enough as they are."""
 DEAR = {"server-process": {"workload.operations": 6}, "client-crash": {"workload.operations": 8},
-        "mojim-window": {"workload.operations": 1},
         "hotpot-commit": {"vary.platform": "[optane-adr]", "vary.ddio": "[on]"}}  # fmt: skip
 """Whole to be run once, and not to have every fault executed; ``make slow`` does."""
 
