@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import tempfile
 
 from docutils import nodes
-from jupyter_client import KernelManager
+from jupyter_client import AsyncKernelManager, KernelManager
 from sphinx import addnodes
 
 import rpsim
@@ -37,7 +38,10 @@ nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 # Tutorials are run by kernels on this machine: their messages need no TCP port, of which the kernel would warn.
+# Their sockets have an absolute path: a kernel runs in the folder of its page, and whoever calls it does not.
 KernelManager.transport.default_value = "ipc"
+_SOCKETS = tempfile.TemporaryDirectory(prefix="rpsim-docs-")
+AsyncKernelManager._ip_default = lambda self: f"{_SOCKETS.name}/kernel"
 logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 autodoc_typehints = "description"
