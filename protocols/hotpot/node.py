@@ -45,6 +45,8 @@ class HeldLocks:
         """The receive buffer with its data; None where nothing is written."""
         self.single = False
         """Whether all phases come in one message."""
+        self.in_commit = False
+        """Whether a thread is at its commit: whoever else would settle it has to wait."""
 
 
 class OwnerNode(HolderNode):
@@ -220,7 +222,7 @@ class OwnerNode(HolderNode):
         if not self.scheme.is_lost(holder[0]):
             return True
         yield from self.settle(thread, holder)
-        return False
+        return self.locks.get(page) == holder
 
     def unlock(self, key: Key) -> None:
         """Free the pages of a part."""
@@ -238,14 +240,16 @@ class OwnerNode(HolderNode):
     def commit(self, thread: Thread, key: Key) -> Code:
         """New data to the holders of copies, then from the receive buffer to the pages."""
         held = self.held.get(key)
-        if held is None or held.state == State.COMMITTED:
+        if held is None or held.state == State.COMMITTED or held.in_commit:
             return
+        held.in_commit = True
         yield from self.note(thread, key, State.COMMITTING)
         if held.buffer is not None:
             start = self.inbox.address(held.buffer)
             sources = [start + self.room.data_at(turn) for turn in range(len(held.group.written))]
             yield from self.apply(thread, key[1], held.group.written, sources)
         yield from self.note(thread, key, State.COMMITTED)
+        held.in_commit = False
 
     def apply(self, thread: Thread, home: int, pages: Sequence[int], sources: Sequence[int]) -> Code:
         """What lies at ``sources`` is new in these pages: in all copies, then here."""
@@ -285,10 +289,15 @@ class OwnerNode(HolderNode):
 
     # of a node that is lost -------------------------------------------------------------------------------------------
     def settle(self, thread: Thread, key: Key) -> Code:
-        """A transaction of a lost node is committed if some owner had begun to, else dropped."""
+        """A transaction of a lost node is committed if some owner had begun to, else dropped.
+
+        One that another thread is committing stays as it is: its pages are free once that thread has ended.
+        """
         held = self.held.get(key)
         if held is None:
             self.unlock(key)
+            return
+        if held.in_commit:
             return
         begun = held.state in (State.COMMITTING, State.COMMITTED)
         for other in range(self.nodes):
@@ -296,7 +305,7 @@ class OwnerNode(HolderNode):
                 question = {"committing": key[0], "id": held.id, "unused": 0}
                 found = yield from self.aside(thread, other, PageAsk, question)
                 begun = found is not None and int.from_bytes(found, "little") >= State.COMMITTING
-        if self.held.get(key) is not held:
+        if self.held.get(key) is not held or held.in_commit:
             return
         if begun:
             yield from self.commit(thread, key)

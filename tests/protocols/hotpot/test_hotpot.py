@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.protocols.failures import LOST as LOST_FOR_GOOD
+from rpsim.protocols.failures import Failing
+from rpsim.protocols.hotpot.node import HeldLocks
+from rpsim.protocols.hotpot.records import PageGroup, State
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
@@ -158,6 +162,30 @@ def test_an_owner_that_lost_power_alone_goes_on_from_garbage_unless_data_come_ag
 @pytest.mark.parametrize("transactions, found", [(THREE_PHASES, set()), (OWN, {DURABLE, LOST})])
 def test_what_the_lost_node_had_owned_and_not_yet_committed_is_missing(transactions, found):
     assert broken(SMALL, "node[0] lost", *transactions) == found
+
+
+def test_who_meets_a_page_of_a_lost_node_that_somebody_is_committing_waits_for_the_end():
+    result = ran(SMALL, listed((0, "wk1")))
+    result.scheme.failures = (Failing("node", 0, LOST_FOR_GOOD),)
+    node, key, page, seen = result.scheme.roles["node"][1], (0, 1), 1, []
+    node.held[key] = held = HeldLocks(7, PageGroup((page,), ()), State.COMMITTING, buffer=0)
+    node.locks[page] = key
+
+    def commit(thread):
+        yield from node.commit(thread, key)
+        seen.append(("committed", held.state))
+
+    def look(thread):
+        while (yield from node.blocked(thread, page)):
+            seen.append(("blocked", held.state))
+            yield from thread.load(node.record(key), 8)
+        seen.append(("free", held.state))
+
+    for core, code in enumerate((commit, look)):
+        node.run_thread(code(node.node.thread(core, code.__name__)))
+    result.system.clock.run()
+    assert seen[0] == ("blocked", State.COMMITTING) and seen[-1] == ("free", State.COMMITTED)
+    assert ("committed", State.COMMITTED) in seen and node.released[key] == 7 and not node.locks
 
 
 def test_the_public_code_has_old_copies_where_an_owner_is_lost():
