@@ -14,7 +14,7 @@ from .progress import performed
 if TYPE_CHECKING:
     from ...protocols.guarantees import Condition
     from ...scenarios.run.results import RunResult
-    from ...scenarios.schema.schema import Scenario
+    from ...scenarios.schema.schema import Scenario, Variant
     from ...validation.crash.brute_force import Comparison
     from ...validation.crash.findings import CrashReport
 
@@ -74,14 +74,28 @@ class JobOutcome:
 
 
 def perform(job: Job, progress: Progress = report) -> JobOutcome:
-    """Run a job in this process. Raises InputError where the scenario turns out to be impossible."""
-    from ...scenarios.run.failing import performed
+    """Run a job in this process. Raises InputError where the scenario turns out to be impossible.
+
+    Another error, which is a mistake of rpsim, says in a note which variant it was.
+    """
     from ...scenarios.schema.load import load_scenario
 
     scenario = job.scenario
     if isinstance(scenario, str):
         scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
+    try:
+        return _performed(job, scenario, variant, progress)
+    except InputError:
+        raise
+    except Exception as error:
+        error.add_note(f"in {variant.scheme} on {variant.label}, {scenario.crash.fault}, seed {scenario.seed}")
+        raise
+
+
+def _performed(job: Job, scenario: Scenario, variant: Variant, progress: Progress) -> JobOutcome:
+    from ...scenarios.run.failing import performed
+
     if job.crash:  # exploration tries crash.fault, at every instant
         scenario = scenario.model_copy(update={"failures": ()})
     result = performed(scenario, variant, recorded=job.crash or bool(job.trace), metered=not job.crash)

@@ -66,3 +66,13 @@ def test_an_error_without_a_users_code_is_a_bug(monkeypatch, capsys):
     monkeypatch.setattr("rpsim.app.main.dispatch", failing)
     assert main([]) == BUG
     assert "this is a bug in rpsim" in capsys.readouterr().err
+
+
+def test_a_bug_in_a_job_says_which_variant_it_was(monkeypatch, capsys):
+    def failing(*arguments, **options):
+        raise ZeroDivisionError("nobody's")
+
+    monkeypatch.setattr("rpsim.validation.crash.explore.explore", failing)
+    assert main(["crash", "quickstart", "--jobs", "1"]) == BUG
+    said = capsys.readouterr().err
+    assert "in saw on optane-adr, ddio on, server[0] power, seed 1" in said and "this is a bug in rpsim" in said
