@@ -10,7 +10,8 @@ from ..options import OUT, WORKERS, Command, Field, Option
 COMMAND = Command(
     "faults planted in a scheme's code: how many the judge finds",
     "SUBJECT",
-    "the name of a scheme or of a primitive (rpsim list); none: all of them",
+    "a scheme, with options, on a mode or over a primitive where it has such, or the name of a primitive (rpsim list); "
+    "none: all schemes and primitives",
     needed=False,
     options=(
         Option("--shared", "also in the modules that it shares with others (without a scheme: always)"),
@@ -40,7 +41,7 @@ KEPT = ".mutate-fates.jsonl"
 def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
     from ...protocols.primitives import known_primitives
-    from ...protocols.registry import schemes
+    from ...protocols.registry import is_more_than_listed, scheme, schemes
     from ...sim.jobs.cluster import workers
     from ...validation.mutation.score import score
     from ...validation.mutation.step_score import score_primitives
@@ -52,8 +53,10 @@ def main(options: argparse.Namespace) -> int:
 
     subject, primitives = options.subject, known_primitives()
     name = "all schemes and primitives" if subject is None else subject
-    chosen = [one for known, one in schemes().items() if subject in (None, known)]
     steps = [one for one in primitives if subject in (None, one)]
+    chosen = [one for known, one in schemes().items() if subject in (None, known)]
+    if subject is not None and not chosen and not steps and is_more_than_listed(subject):
+        chosen = [scheme(subject)]
     if not chosen and not steps:
         both = [*schemes(), *primitives]
         expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"

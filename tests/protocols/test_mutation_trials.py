@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.protocols.efactory.saw import Saw
-from rpsim.protocols.registry import scheme
+from rpsim.protocols.registry import scheme, schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.validation.mutation import fates
@@ -19,6 +19,7 @@ from rpsim.validation.mutation.trying import (
     AFTER_POWER,
     AFTER_SERVER,
     AWAY,
+    SERVED,
     Life,
     Load,
     of_lives,
@@ -152,3 +153,33 @@ def test_a_folder_is_of_the_scheme_whose_name_it_bears():
            for name in ("hotpot", "hotpot-public")}  # fmt: skip
     assert {"commit", "node", "holder"} <= own["hotpot"] and "public" not in own["hotpot"]
     assert own["hotpot-public"] == {"public"}
+
+
+def test_a_scheme_with_options_is_tried_with_the_fault_and_the_options():
+    named = scheme("orion[mds=2]")
+    rows = ((module, change) for module, _, change in seeded(named, shared=False))
+    module, change = next(row for row in rows if "OrionMetadata.append" in row[1].name)
+    with planted(named, module, change) as mutant:
+        assert mutant.name == "orion[mds=2]" and mutant.option("mds") == 2
+        assert mutant.Mds.append is not named.Mds.append and mutant.Mds.on_commit is not named.Mds.on_commit
+    assert scheme("orion[mds=2]").Mds is named.Mds
+
+
+def test_a_scheme_that_refuses_everything_keeps_all_but_that_every_operation_is_ok():
+    (trial,) = (one for one in trials() if one.name == "nothing fails")
+    named = scheme("orion")
+    rows = [(module, change) for module, _, change in seeded(named, shared=False)]
+    module, change = next(row for row in rows if row[1].name.endswith("Client.post: if not under_way"))
+    assert SERVED in trial.all_ways - trial.ask(named, ()).broken
+    with planted(named, module, change) as mutant:
+        assert trial.ask(mutant, {SERVED}).broken == {SERVED}
+
+
+def test_every_scheme_can_be_given_each_load_that_fits_it():
+    loads = [Load("a", 2, 2, "16 B"), Load("a", 2, 2, "4 KiB"), Load("a", 2, 2, "16 B", threads=2)]
+    fitted = {
+        kind.name: [load for load in loads if load.fits(kind) and load.scenario(kind, "no fault", *AWAY)]
+        for kind in schemes().values()
+    }
+    assert loads[0] in fitted["herd"] and loads[1] not in fitted["herd"]  # a datagram
+    assert loads[1] in fitted["saw"] and loads[0] in fitted["filemr"]  # whose pages are 4 KiB at least

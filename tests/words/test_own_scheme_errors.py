@@ -75,4 +75,5 @@ def test_a_bug_in_a_job_says_which_variant_it_was(monkeypatch, capsys):
     monkeypatch.setattr("rpsim.validation.crash.explore.explore", failing)
     assert main(["crash", "quickstart", "--jobs", "1"]) == BUG
     said = capsys.readouterr().err
-    assert "in client-active on optane-adr, ddio on, server[0] power, seed 1" in said and "this is a bug in rpsim" in said
+    assert "in client-active on optane-adr, ddio on, server[0] power, seed 1\n" in said
+    assert "this is a bug in rpsim" in said

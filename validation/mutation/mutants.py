@@ -116,6 +116,7 @@ def _anew(
 ) -> Iterator[type[Scheme]]:
     """Modules executed anew from other trees, in this order, with further ``names`` in them; then all as before."""
     schemes()  # those that would be imported meanwhile would be forgotten with the fault
+    defined = getattr(sys.modules[scheme.__module__], scheme.__name__, None) is scheme  # else made from its name
     registry, modes, kept = dict(Scheme.registry), dict(Mode.registry), {}
     try:
         for old, tree in trees.items():
@@ -125,8 +126,7 @@ def _anew(
             vars(new).update(names.get(old.__name__, {}))
             sys.modules[old.__name__] = new
             exec(compile(tree, old.__file__ or old.__name__, "exec"), vars(new))
-        composed = getattr(scheme, "mode", None) is not None
-        mutant = scheme_named(scheme.name) if composed else getattr(sys.modules[scheme.__module__], scheme.__name__)
+        mutant = getattr(sys.modules[scheme.__module__], scheme.__name__) if defined else scheme_named(scheme.name)
         assert isinstance(mutant, type) and issubclass(mutant, Scheme)
         yield mutant
     finally:

@@ -16,6 +16,7 @@ from .trying import (
     AFTER_SERVER,
     ALIVE,
     RETURNS,
+    SERVED,
     Ask,
     Life,
     Load,
@@ -92,7 +93,8 @@ def trials() -> tuple[Trial, ...]:
     adr, away, eadr = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"))
     six, mixed, sixteen, forty = _LOADS.items()
     slow = _WAITING["six that wait"]
-    whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), frozenset({*map(str, ALIVE), RETURNS}), "nothing fails")
+    alive = frozenset({*map(str, ALIVE), RETURNS, SERVED})
+    whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), alive, "nothing fails")
     found = [whole, *(_power(*load, *place, alone=True) for load in _ALONE.items() for place in (adr, eadr, away))]
     found += [_power(*load, *away, waiting=True) for load in _WAITING.items()]
     found += [_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]

@@ -23,6 +23,8 @@ from ...scenarios.run.inject import instants
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.bytespace import LINE_BYTES
+from ...sim.units import parse_bytes
 from ..crash.executed import breaches, judge_state
 from ..crash.strikes import Walk
 from ..matrix import structures
@@ -51,6 +53,8 @@ AWAY = FIRST[0], "off"
 """The same with DDIO off: what an adapter brings goes to the memory, not to a cache."""
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
+SERVED = "every operation is ok"
+"""The broken way where an operation ends with ``fail``, or with ``info``: that of a process that gave up."""
 
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 UNFIT = Shown(frozenset(), exhaustive=False)
@@ -79,7 +83,10 @@ class Load:
     work: str = ""
 
     def fits(self, scheme: type[Scheme]) -> bool:
-        """Whether a scheme can be given this load: one of registers, or of transactions on them."""
+        """Whether a scheme can be given this load: one of registers or transactions on them, with room for a value."""
+        most_bytes = scheme.limits.value_bytes
+        if most_bytes is not None and parse_bytes(self.value) > most_bytes:
+            return False
         served = any(role.served for role in scheme.role_types.values())
         known = scheme.model in REGISTERS or scheme.model == TXN or scheme.one_writer
         able = known and bool(scheme.removals or not self.deletes)
@@ -117,7 +124,7 @@ class Load:
             schemes=[scheme.name],
             roles=roles,
             workload=drawn,
-            options=structures.options(scheme) | ({"page": "64 B"} if "page" in scheme.options else {}),
+            options=structures.options(scheme) | _small_pages(scheme),
             crash={"fault": fault},
         ).build()
 
@@ -133,6 +140,13 @@ class Load:
             "value": self.value,
             "zipf": 0.0,
         }
+
+
+def _small_pages(scheme: type[Scheme]) -> dict[str, Any]:
+    """Pages of one line, where a scheme has such: of a page's images there are as many as of its lines."""
+    page = scheme.options.get("page")
+    possible = page is not None and (page.at_least or 0) <= LINE_BYTES and "page" not in scheme.chosen
+    return {"page": f"{LINE_BYTES} B"} if possible else {}
 
 
 def tried_on(scheme: type[Scheme], platform: str, ddio: str) -> bool:
@@ -290,6 +304,8 @@ def _executed(
             failure = failure or error
             continue
         broken.update(map(str, wrong), () if aftermath.finished else (RETURNS,))
+        if any(operation.outcome in ("fail", "info") for operation in aftermath.result.history.operations):
+            broken.add(SERVED)
         if not broken.isdisjoint(kept):
             break
     if failure is not None and broken.isdisjoint(kept):
