@@ -29,7 +29,7 @@ from rpsim.app.labs.shelf import shipped as shipped_labs
 from rpsim.app.main import main
 from rpsim.app.site.layout import DOCS, made
 from rpsim.protocols.primitives import known_primitives
-from rpsim.protocols.registry import schemes
+from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run import experiment
 from rpsim.scenarios.schema import listed, schema, workloads
 from rpsim.scenarios.schema.failures import Failure
@@ -192,7 +192,7 @@ def check_rpsim(words: list[str], copied: frozenset[str]) -> None:
     elif options.command in ("calibrate", "check"):
         assert options.part == "hops" or all((ROOT / path).exists() for path in options.subject), words
     elif options.command == "mutate":
-        assert options.subject in (None, *schemes(), *known_primitives()), words
+        assert options.subject in (None, *known_primitives()) or scheme(options.subject), words
     elif options.command == "explain":
         assert known(" ".join(options.subject)), words
     elif options.command == "completion":
