@@ -66,7 +66,8 @@ class _Slider:
         self.of = by_object(self.subjects)
         self.outcomes = {one.key: self.explorer.outcomes(one) for one in self.subjects}
         self.registers: dict[Hashable, Any] = {one.key: follower(one, run) for one in self.subjects}
-        self.lines: list[LineKey] = sorted(self.explorer.views.pieces)
+        written = sorted(self.explorer.views.pieces)
+        self.lines: list[LineKey] = [key for key in written if self._changes(key)] or written
 
     def data(self) -> dict[str, Any]:
         steps = [self._step(at_ps, keys, events) for at_ps, keys, events in self._instants()]
@@ -117,6 +118,12 @@ class _Slider:
             "writer": piece.chunk.writer,
             "places": self._journey(key),
         }
+
+    def _changes(self, key: LineKey) -> bool:
+        """Whether a write has other bytes than the line held at first: the rest of a page is often zeros, as before."""
+        initial = self.explorer.restart.initial(key)
+        pieces = self.explorer.views.pieces[key]
+        return any(piece.data != initial[piece.start : piece.start + len(piece.data)] for piece in pieces)
 
     def _journey(self, key: LineKey) -> list[tuple[str, int | None]]:
         """When the last write of a line was where in this timing."""

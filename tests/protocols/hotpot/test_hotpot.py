@@ -10,7 +10,9 @@ from rpsim.protocols.hotpot.node import HeldLocks
 from rpsim.protocols.hotpot.records import PageGroup, State
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.sim.bytespace import LINE_BYTES
 from rpsim.sim.errors import InputError
+from rpsim.validation.crash.explore import explore, slider
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
 from ..several import ALL, COMMITTED, DURABLE, LOST
@@ -234,3 +236,11 @@ def test_a_node_that_does_not_mark_its_record_commits_again_over_what_others_hav
 def test_what_is_no_choice_is_refused(name, told):
     with pytest.raises(InputError, match=told):
         scheme(name)
+
+
+def test_the_slider_has_no_row_for_the_zeros_of_a_page():
+    made = scenario_of(scheme("hotpot"), clients=1, ddio="on", fault="all power", workload=listed((0, "wk0"), keys=1))
+    (variant,) = made.variants()
+    result = run_variant(made, variant)
+    drawn = slider(explore(result, made, variant), result, made, variant)
+    assert drawn is not None and 0 < len(drawn["lines"]) < 4096 // LINE_BYTES
