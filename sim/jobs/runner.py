@@ -32,6 +32,8 @@ Progress = Callable[[int, float], None]
 
 LOOKED_S = 0.2
 """Seconds between two looks at the reports of other processes, for a progress bar."""
+FORGOTTEN_S = 1.0
+"""Seconds that the executor has to forget jobs that were given up, before its workers are ended."""
 REPORTED_S = 0.1
 """Seconds between two reports of a job in another process, at the least."""
 
@@ -67,6 +69,11 @@ class Processes(ProcessPoolExecutor):
     ) -> None:
         workers = list((self._processes or {}).values())  # nothing public stops a worker before Python 3.14
         self.shutdown(wait=False, cancel_futures=True)
+        # The executor's thread tells all jobs that their workers have ended, and fails at one that was given up, unless
+        # it has forgotten that by then (CPython's terminate_broken).
+        until_s = time.monotonic() + FORGOTTEN_S
+        while workers and self._cancel_pending_futures and time.monotonic() < until_s:
+            time.sleep(0.001)
         for worker in workers:
             worker.terminate()
         for worker in workers:
