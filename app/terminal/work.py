@@ -76,7 +76,7 @@ class JobOutcome:
 def perform(job: Job, progress: Progress = report) -> JobOutcome:
     """Run a job in this process. Raises InputError where the scenario turns out to be impossible.
 
-    Another error, which is a mistake of rpsim, says in a note which variant it was.
+    Any error says in a note which variant it was.
     """
     from ...scenarios.schema.load import load_scenario
 
@@ -86,9 +86,7 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
     variant = scenario.variants()[job.index]
     try:
         return _performed(job, scenario, variant, progress)
-    except InputError:
-        raise
-    except Exception as error:
+    except Exception as error:  # of an InputError nobody shows the note
         error.add_note(f"in {variant.scheme} on {variant.label}, {scenario.crash.fault}, seed {scenario.seed}")
         raise
 

@@ -54,7 +54,7 @@ AWAY = FIRST[0], "off"
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 SERVED = "every operation is ok"
-"""The broken way where an operation ends with ``fail``, or with ``info``: that of a process that gave up."""
+"""The broken way where an operation ends with ``fail``, or with ``info``: asked where nothing fails."""
 
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 UNFIT = Shown(frozenset(), exhaustive=False)
