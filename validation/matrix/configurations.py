@@ -82,7 +82,8 @@ SETS: Mapping[str, Any] = {"usual": usual, "quick": quick, "methods": methods, "
 
 
 def configurations(names: Sequence[str]) -> list[Configuration]:
-    """The configurations that a list of names means: a set, labels of :func:`every`, or profiles (DDIO on and off).
+    """The configurations that a list of names means: a set, labels of :func:`every`, or profiles (DDIO on and off, or
+    as in ``optane-adr, ddio on``).
 
     Raises InputError with the nearest name.
     """
@@ -101,16 +102,22 @@ def _named(name: str) -> Iterable[Configuration]:
     fitting = [one for label, one in labels.items() if parts <= set(label.split(", "))]
     if fitting:
         return [labels[name]] if name in labels else [one for one in fitting if len(one.label) == len(fitting[0].label)]
+    platform = name.partition(", ddio ")[0]
     try:
-        settings = platform_settings(name)
+        settings = platform_settings(platform)
     except InputError as error:
-        known = [*SETS, *labels]
         if not name.endswith((".yaml", ".yml")):
             expected = f"{', '.join(SETS)}, a label such as 'adr, ddio on', or a platform (rpsim list platforms)"
-            close = nearest(name, known) or error.mistakes[0].nearest
+            close = nearest(name, [*SETS, *labels]) or error.mistakes[0].nearest
             raise InputError(Mistake(f"'{name}'", expected, field="--platforms", nearest=close)) from None
         raise
-    return profile(name, "ddio" in settings)
+    found = profile(platform, "ddio" in settings)
+    if platform == name:
+        return found
+    known = [one.label for one in found]
+    if name not in known:
+        raise InputError(Mistake(f"'{name}'", " or ".join(f"'{one}'" for one in (platform, *known)), field="--platforms"))
+    return [one for one in found if one.label == name]
 
 
 def profile(name: str, ddio: bool = True) -> list[Configuration]:

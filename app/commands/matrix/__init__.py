@@ -12,6 +12,11 @@ PLATFORMS = Option(
     "usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
     "P,...",
 )
+OF_SCHEMES = Option(
+    "--platforms",
+    "platforms (rpsim list platforms), or as in 'optane-adr, ddio on' (a semicolon between those)",
+    "P,...",
+)
 AS_CLAIMED = Field("as_claimed", "boolean", "whether no claim is refuted")
 
 COMMAND = Command(
@@ -47,7 +52,7 @@ COMMAND = Command(
             "names of schemes (rpsim list schemes); commas may stand between them",
             several=True,
             options=(
-                PLATFORMS,
+                OF_SCHEMES,
                 Option("--faults", "faults (default: the first server's power), or every", "F,..."),
                 Option("--sizes", "of the values that are written, as in '8 B,256 B'", "B,..."),
                 Option("--writers", "one (a process writes an object), shared, or both (default: shared)", "W,..."),

@@ -18,7 +18,9 @@ def named(options: argparse.Namespace) -> list[str]:
 
 
 def platforms(text: str | None, usual: str) -> list[str]:
-    """The platforms of ``--platforms``: labels have commas in them, so a semicolon separates them."""
+    """The platforms of ``--platforms``: labels have commas and spaces in them, so a semicolon separates them."""
     if text is None:
         return [usual]
-    return [part.strip() for part in text.split(";") if part.strip()] if ";" in text or "ddio" in text else listed(text)
+    if all(" " not in part.strip() for part in text.split(",")):
+        return listed(text)
+    return [part.strip() for part in text.split(";") if part.strip()]

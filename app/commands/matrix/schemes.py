@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ....models.profiles.platform import platform_names, platform_settings
 from ....protocols.guarantees import EXPLORED, Condition, Verdict, claimed
 from ....protocols.registry import scheme
 from ....protocols.scheme import Scheme
@@ -36,7 +37,7 @@ from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.summary import counterexample
 from ...terminal.text import count, paragraph, plural, table
 from ...terminal.work import Job, JobOutcome, perform_all
-from .arguments import listed, named
+from .arguments import listed, named, platforms
 
 PLATFORMS = ("optane-adr", "optane-eadr")
 ONE, SHARED = "one", "shared"
@@ -56,6 +57,38 @@ class Wish(NamedTuple):
         """As it stands behind a fault."""
         said = (self.value, f"{self.writers} writer" if self.writers == ONE else self.writers)
         return "".join(f", {each}" for each in said if each)
+
+
+class Place(NamedTuple):
+    """Platforms of one scenario: with the switches that it varies, or with these."""
+
+    platforms: tuple[str, ...]
+    switches: tuple[str, ...] = ()
+    """As in ``ddio on``."""
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        """A platform, or a row's: ``optane-adr, ddio on``. Raises InputError."""
+        platform, *switches = (part.strip() for part in text.split(","))
+        wrong = any(" " not in switch for switch in switches)
+        try:
+            platform_settings(platform)
+        except InputError as error:
+            if error.mistakes[0].file:
+                raise
+            wrong = True
+        if wrong:
+            expected = "a platform (rpsim list platforms), perhaps with its switches, as in 'optane-adr, ddio on'"
+            raise InputError(
+                Mistake(f"'{text}'", expected, field="--platforms", nearest=nearest(platform, platform_names()))
+            )
+        return cls((platform,), tuple(switches))
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What is set in the scenario for it."""
+        switches = (switch.rpartition(" ") for switch in self.switches)
+        return f"vary.platform=[{', '.join(self.platforms)}]", *(f"vary.{key}=[{value}]" for key, _, value in switches)
 
 
 @dataclass(frozen=True)
@@ -240,15 +273,18 @@ def faults(options: argparse.Namespace, kind: type[Scheme]) -> list[str]:
     return list(dict.fromkeys(fault for name in named for fault in (every(kind) if name == "every" else (name,))))
 
 
-def _platforms(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[str]]:
+def _places(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[Place]]:
     """The platforms of each scheme: those of ``--platforms``; or its paper's own and the two Optane servers, as far as
-    they have its memory.
+    they have its memory. Raises InputError.
     """
-    chosen = listed(options.platforms)
-    return {
-        name: chosen or fitting(kind, dict.fromkeys([*filter(None, [testbed(kind.paper)]), *PLATFORMS]))
-        for name, kind in ((name, scheme(name)) for name in names)
-    }
+    if options.platforms is None:
+        known = {name: scheme(name) for name in names}
+        own = {name: dict.fromkeys([*filter(None, [testbed(kind.paper)]), *PLATFORMS]) for name, kind in known.items()}
+        return {name: [Place(tuple(fitting(kind, own[name])))] for name, kind in known.items()}
+    chosen = [Place.of(text) for text in platforms(options.platforms, "")]
+    plain = tuple(place.platforms[0] for place in chosen if not place.switches)
+    together = [Place(plain)] if plain else []
+    return dict.fromkeys(names, [*together, *(place for place in chosen if place.switches)])
 
 
 def _wishes(options: argparse.Namespace, names: Sequence[str]) -> list[Wish]:
@@ -273,28 +309,28 @@ def _wished(wish: Wish, kind: type[Scheme], name: str) -> tuple[str, ...]:
 
 def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[Wish, str, tuple[str, ...]]]:
     """One scenario for all schemes that suffer a fault on the same platforms: its file, and what is set in it."""
-    where, less = _platforms(options, names), QUICK if options.quick else ()
-    together: dict[tuple[Wish, str, str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    where, less = _places(options, names), QUICK if options.quick else ()
+    together: dict[tuple[Wish, str, str, Place, tuple[str, ...]], list[str]] = {}
     for name in names:
         kind = scheme(name)
-        for wish, fault in itertools.product(_wishes(options, names), faults(options, kind)):
+        for wish, fault, place in itertools.product(_wishes(options, names), faults(options, kind), where[name]):
             scenario = scenario_of(fault, kind)
             quick = QUICK_SEVERAL if options.quick and scenario == SEVERAL else ()
             own = (*fitted_to(kind, scenario, fault), *_wished(wish, kind, scenario), *quick)
-            together.setdefault((wish, fault, scenario, tuple(where[name]), own), []).append(name)
+            together.setdefault((wish, fault, scenario, place, own), []).append(name)
     return [
         (
             wish,
             file_of(scenario),
             (
                 f"schemes=[{', '.join(map(_quoted, some))}]",
-                f"vary.platform=[{', '.join(platforms)}]",
-                f'crash.fault="{fault}"',
                 *less,
+                *place.settings,
+                f'crash.fault="{fault}"',
                 *own,
             ),
         )
-        for (wish, fault, scenario, platforms, own), some in together.items()
+        for (wish, fault, scenario, place, own), some in together.items()
     ]
 
 

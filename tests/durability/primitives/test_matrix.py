@@ -127,6 +127,9 @@ def test_platforms_are_named_by_label_set_or_profile():
     assert {one.label for one in usual()} <= set(CONFIGURATIONS)
     assert [one.label for one in configurations(["eadr, ddio off"])] == ["eadr, ddio off"]
     assert [one.label for one in configurations(["optane-adr"])] == ["optane-adr, ddio on", "optane-adr, ddio off"]
+    assert [one.vary()["ddio"] for one in configurations(["optane-adr, ddio off"])] == [["off"]]
+    with pytest.raises(InputError, match="expected 'optane-adr' or 'optane-adr, ddio on' or 'optane-adr, ddio off'"):
+        configurations(["optane-adr, ddio maybe"])
     with pytest.raises(InputError) as caught:
         configurations(["optane-adrr"])
     assert caught.value.mistakes[0].nearest == "optane-adr"

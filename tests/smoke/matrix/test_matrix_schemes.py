@@ -86,12 +86,22 @@ def test_no_fault_at_all_is_judged_too_and_claimed(capsys, tmp_path):
         (["saw", "--faults", "nofault"], "or 'no fault'"),
         (["saw", "--sizes", "8 X"], "'8 X'"),
         (["saw", "--writers", "shard"], "did you mean 'shared'"),
+        (["saw", "--platforms", "optane-adrr, ddio on"], "--platforms: found 'optane-adrr, ddio on', expected a platform"),
+        (["saw", "--platforms", "optane-adr, ddio"], "--platforms: found 'ddio', expected a platform"),
+        (["saw", "--platforms", "optane-adr, ddio of"], "'of', expected a position of ddio: on, off"),
         (["bst on rnvm-rcb", "--writers", "shared"], "one: an object of bst on rnvm-rcb has one writer"),
     ],
 )
 def test_wrong_seeds_and_faults_are_told(arguments, words, capsys, tmp_path):
-    assert main(["matrix", "schemes", *arguments, *CELL, "--out", str(tmp_path)]) == 2
+    assert main(["matrix", "schemes", *CELL, *arguments, "--out", str(tmp_path)]) == 2
     assert words in " ".join(capsys.readouterr().err.split()) and not list(tmp_path.iterdir())
+
+
+def test_a_platform_as_its_row_has_it_is_explored_alone(capsys, tmp_path):
+    asked = ["forca", "--faults", "no fault", "--platforms", "optane-eadr, ddio off;optane-adr", "--quick", "--json"]
+    main(["matrix", "schemes", *asked, "--jobs", "1", "--out", str(tmp_path)])
+    rows = result_of(capsys.readouterr().out)["rows"]
+    assert [row["platform"] for row in rows] == ["optane-adr, ddio on", "optane-eadr, ddio off"]
 
 
 @pytest.mark.long
