@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..sim.errors import InputError, Mistake, nearest
 from .naming import Mode
 from .naming.names import NamePart, ParsedName, parse_name, place
-from .naming.options import chosen_of
+from .naming.options import Option, chosen_of
 from .naming.own import LOADED, example_of, load_file
 from .primitives import primitive
 from .scheme import ANY_PRIMITIVE, Scheme
@@ -88,6 +88,20 @@ def scheme(name: str) -> type[Scheme]:
     parsed = parse_name(name)
     kind = known[name] if name in known else _system(parsed, name)
     return kind if parsed.plain and kind.complete() else _composed(kind, parsed, name)
+
+
+def small_options(kind: type[Scheme]) -> dict[str, str]:
+    """The options that a scheme declares for small runs and that its name leaves open."""
+    declared = {name: one.small for name, one in kind.options.items() if name not in kind.chosen}
+    return {name: Option.write(value) for name, value in declared.items() if value is not None}
+
+
+def small(kind: type[Scheme]) -> type[Scheme]:
+    """A scheme as small runs have it, in which what is rare otherwise comes."""
+    if not (chosen := small_options(kind)):
+        return kind
+    parsed = parse_name(kind.name)
+    return scheme(str(replace(parsed, system=replace(parsed.system, options={**parsed.system.options, **chosen}))))
 
 
 def is_more_than_listed(name: str) -> bool:

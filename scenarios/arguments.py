@@ -70,7 +70,7 @@ class YcsbFields(DrawFields, total=False):
     operations: Required[int]
     zipf: float
     warmup: int
-    order: Literal["drawn", "alternating", "phases"]
+    order: Literal["drawn", "alternating", "rotating", "phases"]
     deletes: float
     scan_length: int
     loaded: int | None

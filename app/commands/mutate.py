@@ -41,7 +41,7 @@ KEPT = ".mutate-fates.jsonl"
 def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
     from ...protocols.primitives import known_primitives
-    from ...protocols.registry import is_more_than_listed, scheme, schemes
+    from ...protocols.registry import is_more_than_listed, scheme, schemes, small
     from ...sim.jobs.cluster import workers
     from ...validation.mutation.score import score
     from ...validation.mutation.step_score import score_primitives
@@ -54,9 +54,9 @@ def main(options: argparse.Namespace) -> int:
     subject, primitives = options.subject, known_primitives()
     name = "all schemes and primitives" if subject is None else subject
     steps = [one for one in primitives if subject in (None, one)]
-    chosen = [one for known, one in schemes().items() if subject in (None, known)]
+    chosen = [small(one) for known, one in schemes().items() if subject in (None, known)]
     if subject is not None and not chosen and not steps and is_more_than_listed(subject):
-        chosen = [scheme(subject)]
+        chosen = [small(scheme(subject))]
     if not chosen and not steps:
         both = [*schemes(), *primitives]
         expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"

@@ -17,12 +17,12 @@ from ...protocols.guarantees import EXPLORED, Condition, claimed
 from ...protocols.layout import Layout
 from ...protocols.parts.index import Entry, Location
 from ...protocols.parts.kv import Allocate, KvScheme, Object, Region
-from ...protocols.registry import schemes
+from ...protocols.registry import schemes, small_options
 from ...protocols.scheme import Scheme
 from ...scenarios.run.sequence import messages, sequences
 from ...scenarios.schema.load import load_scenario
 from ...validation.crash.findings import CrashReport
-from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, scenario_of, usual
+from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, machines, scenario_of, usual
 from ...validation.matrix.testbeds import fitting, testbed
 from ..terminal.progress import performing
 from ..terminal.work import Job, JobOutcome, perform
@@ -172,8 +172,10 @@ def _guarantees(kind: type[Scheme], found: Sequence[Found]) -> list[str]:
         rows.append([one.fault, one.platform, *cells])
         for broken, text in one.counterexamples.items():
             stories += wrapped(f"- {broken}, {one.fault}, {one.platform}: {text}")
+    chosen = ", ".join(f"{name}={value}" for name, value in small_options(kind).items())
+    options = f"Several machines are explored with `{chosen}`. " if chosen and machines(kind) > 1 else ""
     words = (
-        "Every instant, as `rpsim matrix schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
+        f"Every instant, as `rpsim matrix schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. {options}"
         f"`rpsim matrix schemes {kind.name} --faults every` saves the counterexamples whole."
     )
     listed = table(["after", "on", *map(str, CONDITIONS)], rows)

@@ -49,6 +49,8 @@ class Option:
     quantity: str | None = None
     presets: Mapping[str, OptionValue] = field(default_factory=dict)
     """By preset: the value under it, where that is not the default."""
+    small: OptionValue = None
+    """What a small run takes, in which what is rare otherwise comes: few machines, a log that comes round."""
     usual: OptionValue = field(init=False, compare=False, default=None)
     """The default's value."""
 
@@ -58,6 +60,8 @@ class Option:
         if self.default is not None:
             object.__setattr__(self, "usual", self.read(self.default))
         object.__setattr__(self, "presets", {name: self.read(value) for name, value in self.presets.items()})
+        if self.small is not None:
+            self.read(self.small)
 
     def read(self, written: object) -> OptionValue:
         """The value that a text, or what YAML made of it, stands for. Raises ValueError with what is expected."""

@@ -17,7 +17,7 @@ from ...protocols.objects import OPERATIONS, TRANSACTIONAL, Takes
 from ...protocols.scheme import PastOperation
 from ...sim.streams import Streams
 from ..schema.known import SchemeFacts
-from ..schema.workloads import Part, Ycsb
+from ..schema.workloads import TURNS, Part, Ycsb
 from ..ycsb import DELETE, LATEST, MODIFY, READ, SCAN, UPDATE, Ranks, Shares, ZipfianKeys, draw_kinds, take_turns
 
 _UPDATE, _INSERT, _SCAN, _MODIFY = range(len(Shares._fields))
@@ -90,10 +90,13 @@ class Drawing:
     ) -> Iterator[Planned]:
         shares, (update, read) = part.draws.drawn(), self._kind.verbs or (UPDATE, READ)
         kinds: Ranks = draw_kinds(shares, random, count)
-        if self._workload.order == "alternating":
-            kinds = take_turns(shares, count)
         latest, takes = part.draws.mix == LATEST, self._kind.takes
         numbers = keys.draw_ranks(random, count).tolist() if latest else keys.draw(random, count)
+        if self._workload.order in TURNS:
+            kinds = take_turns(shares, count)
+        if self._workload.order == "rotating":
+            each = max(1, part.keys // max(1, self._own))
+            numbers = [(process + turn) % each for turn in range(count)]
         deletes, lengths = self._deletes(process, count), self._lengths(shares, process, count)
         new = self._workload.loaded_keys
         new += -new % self._own if self._own else 0  # the first new key of process 0

@@ -26,7 +26,9 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 MixName = Annotated[
     str, BeforeValidator(lambda value: name_of("a mix", value.lower() if isinstance(value, str) else value, MIXES))
 ]
-Order = Literal["drawn", "alternating", "phases"]
+Order = Literal["drawn", "alternating", "rotating", "phases"]
+TURNS = ("alternating", "rotating")
+"""The orders in which updates and reads take turns."""
 MOST_IN_A_BATCH = 1024
 _OWN_SHARES = ("reads", "inserts", "scans", "modifies")
 _USUAL: dict[str, object] = {
@@ -154,7 +156,7 @@ class Ycsb(Draws):
     order: Order = Field(
         default="drawn",
         description="drawn: at random; alternating: updates and reads in a fixed turn, an update first; "
-        "phases: all of the first operation in `shares`, then all of the next",
+        "rotating: so, and on a process's keys in a fixed turn, which begins at its number; phases: all of the first operation in `shares`, then all of the next",
     )
     deletes: float = Field(
         default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"
@@ -270,8 +272,8 @@ class Ycsb(Draws):
         if self.batch > 1 and any(shares.scans or shares.modifies for shares in drawn):
             found = f"batches of {self.batch} with scans or read-modify-writes"
             wrong.append(Complaint(found, "batches of operations that do not wait for each other", path=("batch",)))
-        if self.order == "alternating" and not all(_turns(part.draws) for part in self.parts(1)):
-            found = "alternating with inserts, scans, read-modify-writes or shares of other operations"
+        if self.order in TURNS and not all(_turns(part.draws) for part in self.parts(1)):
+            found = f"{self.order} with inserts, scans, read-modify-writes or shares of other operations"
             wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
         if self.order == "phases" and any(part.draws.shares is None for part in self.parts(1)):
             wrong.append(

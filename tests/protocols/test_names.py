@@ -13,7 +13,7 @@ import rpsim
 from rpsim.app.main import main
 from rpsim.protocols.naming import Mode, Option
 from rpsim.protocols.naming.names import NamePart, ParsedName, parse_name
-from rpsim.protocols.registry import scheme, schemes
+from rpsim.protocols.registry import scheme, schemes, small
 from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
@@ -241,3 +241,24 @@ def test_a_share_is_a_percentage_and_none_above_all():
     for wrong in ("101%", "1.1", "-1%", "nan%", "a tenth"):
         with pytest.raises(ValueError, match="a share from 0% to 100%"):
             share.read(wrong)
+
+
+# small runs ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "as_small"),
+    [
+        ("tailwind", "tailwind[backups=2, segment=3]"),
+        ("tailwind[segment=100]", "tailwind[segment=100, backups=2]"),
+        ("tailwind over wflush", "tailwind[backups=2, segment=3] over wflush"),
+        ("saw", "saw"),
+    ],
+)
+def test_a_small_run_takes_the_options_that_a_name_leaves_open(name, as_small):
+    found = small(scheme(name))
+    assert found.name == as_small and small(found).name == as_small
+    assert "tailwind" not in name or found.option("backups") == 2
+
+
+def test_what_small_runs_take_may_be_chosen():
+    with pytest.raises(ValueError, match="at least 2"):
+        Option(3, at_least=2, small=1, source="a test")

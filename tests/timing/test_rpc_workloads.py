@@ -59,12 +59,26 @@ def test_every_process_begins_with_an_update_and_the_keys_are_those_of_a_drawn_m
     assert turns != drawn
 
 
+def test_rotating_processes_take_the_keys_in_turn_whatever_the_seed():
+    kind = {"mix": "a", "order": "rotating", "keys": 3, "operations": 9}
+    operations = planned_of(clients=2, **kind)
+    assert [[(o.f, o.object) for o in each] for each in operations] == [
+        [("put", "k0"), ("get", "k1"), ("put", "k2"), ("get", "k0"), ("put", "k1")],
+        [("put", "k1"), ("get", "k2"), ("put", "k0"), ("get", "k1")],
+    ]
+    facts = SchemeFacts.of(Scheme.registry["farm"])
+    assert plan(draft(clients=2, **kind).build().workload, 2, Streams(7), facts) == operations
+    owned = planned_of(clients=2, **kind | {"keys": 4, "own": True})
+    assert [{o.object for o in each} for each in owned] == [{"k0", "k2"}, {"k1", "k3"}]
+    assert "found rotating with inserts" in refused(mix="d", order="rotating")
+
+
 def test_turns_of_what_is_more_than_reads_and_updates_are_refused():
     expected = "found alternating with inserts, scans, read-modify-writes or shares of other operations, expected reads"
     assert expected in refused(mix="d", order="alternating")
     assert "workload.order" in refused(reads=0.5, modifies=0.5, order="alternating")
     misspelt = refused(mix="a", order="alternatin")
-    assert "expected an order of the operations: drawn, alternating, phases; did you mean 'alternating'" in misspelt
+    assert "expected an order of the operations: drawn, alternating, rotating, phases; did you mean 'alternating'" in misspelt
 
 
 # YCSB's D, E and F ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from ...protocols.failures import ALL, CLIENT, KINDS, LOST, POWER, PROCESS
 from ...protocols.guarantees import NO_FAULT, Verdict
+from ...protocols.registry import small_options
 from ...protocols.scheme import Scheme
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
@@ -96,7 +97,8 @@ def file_of(name: str) -> str:
 
 def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
     """The settings of one of these scenarios for a scheme: smaller values where it has no room for them, more writes
-    where it has a log of slots; for a structure with one writer and a fault all that :mod:`.structures` says.
+    where it has a log of slots, small options where there are several machines; for a structure with one writer and a
+    fault all that :mod:`.structures` says.
     """
     if name == STRUCTURES:
         return fitted(kind, fault)
@@ -111,6 +113,8 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
             rounds = UNDISTURBED
         elif role is not None and not role.invokes and DELETE in kind.operations:
             rounds = REMOVALS
+        if chosen := small_options(kind):
+            rounds = (f"options={json.dumps(chosen)}", *rounds)
     if kind.model == "txn":
         rounds = (_on_two_objects(scenario, reads=name != SEVERAL), *rounds)
     fits = most is None or most >= scenario.workload.value_bytes

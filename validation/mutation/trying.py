@@ -23,7 +23,6 @@ from ...scenarios.run.inject import instants
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario, Variant
-from ...sim.bytespace import LINE_BYTES
 from ...sim.units import parse_bytes
 from ..crash.executed import breaches, judge_state
 from ..crash.strikes import Walk
@@ -124,7 +123,7 @@ class Load:
             schemes=[scheme.name],
             roles=roles,
             workload=drawn,
-            options=structures.options(scheme) | _small_pages(scheme),
+            options=structures.options(scheme),
             crash={"fault": fault},
         ).build()
 
@@ -140,13 +139,6 @@ class Load:
             "value": self.value,
             "zipf": 0.0,
         }
-
-
-def _small_pages(scheme: type[Scheme]) -> dict[str, Any]:
-    """Pages of one line, where a scheme has such: of a page's images there are as many as of its lines."""
-    page = scheme.options.get("page")
-    possible = page is not None and (page.at_least or 0) <= LINE_BYTES and "page" not in scheme.chosen
-    return {"page": f"{LINE_BYTES} B"} if possible else {}
 
 
 def tried_on(scheme: type[Scheme], platform: str, ddio: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ....models.profiles.platform import platform_names, platform_settings
 from ....protocols.guarantees import EXPLORED, Condition, Verdict, claimed
-from ....protocols.registry import scheme
+from ....protocols.registry import scheme, small
 from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake, nearest
 from ....sim.jobs.cluster import workers
@@ -102,6 +102,8 @@ class SchemeRow:
     wish: Wish
     reports: Mapping[int, CrashReport]
     """The report of each seed."""
+    explored: str
+    """The name of what was explored: with small options where there are several machines."""
 
     @property
     def found(self) -> dict[str, str]:
@@ -154,6 +156,7 @@ class SchemeRow:
         reports = self.reports.values()
         return {
             "subject": self.subject,
+            "explored": self.explored,
             "platform": self.platform,
             "fault": self.fault,
             "value": self.wish.value,
@@ -338,15 +341,19 @@ def _rows(
     outcomes: Iterable[JobOutcome], jobs: Sequence[Job], wishes: Sequence[Wish], names: Sequence[str]
 ) -> list[SchemeRow]:
     """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
+    asked = {small(scheme(name)).name: name for name in names} | {name: name for name in names}
     cells: dict[tuple[str, str, Wish, str], dict[int, CrashReport]] = {}
+    explored: dict[tuple[str, str, Wish, str], str] = {}
     for outcome, job, wish in zip(outcomes, jobs, wishes, strict=True):
         report = outcome.crash
         assert report is not None and job.seed is not None
-        cells.setdefault((outcome.scheme, report.fault, wish, outcome.platform), {})[job.seed] = report
+        cell = asked[outcome.scheme], report.fault, wish, outcome.platform
+        cells.setdefault(cell, {})[job.seed], explored[cell] = report, outcome.scheme
     order = sorted(cells, key=lambda cell: names.index(cell[0]))
     return [
-        SchemeRow(number, subject, platform, fault, wish, cells[subject, fault, wish, platform])
-        for number, (subject, fault, wish, platform) in enumerate(order, start=1)
+        SchemeRow(number, subject, platform, fault, wish, cells[cell], explored[cell])
+        for number, cell in enumerate(order, start=1)
+        for subject, fault, wish, platform in [cell]
     ]
 
 
@@ -356,13 +363,13 @@ def lines(rows: Sequence[SchemeRow], chosen: Sequence[int], target: Path) -> lis
     for subject, fault, wish in dict.fromkeys((row.subject, row.fault, row.wish) for row in rows):
         own = [row for row in rows if (row.subject, row.fault, row.wish) == (subject, fault, wish)]
         conditions = list(dict.fromkeys(condition for row in own for condition in row.found))
-        body = []
+        explored, body = own[0].explored, []
         for row in own:
             states = sum(report.states for report in row.reports.values())
             body.append([row.platform, *(_cell(row, condition) for condition in conditions), count(states)])
         out += [
             "",
-            f"{subject}, {fault}{wish.words}",
+            *paragraph(f"{subject}, {fault}{wish.words}{'' if explored == subject else f', explored as {explored}'}", 0, 2),
             *table(["", *conditions, "states"], body, left=1 + len(conditions)),
         ]
     out += ["", "*: claimed; !: claimed and violated; runs or crash states of each"]

@@ -87,7 +87,7 @@ class Orion(Scheme, name="orion"):
                            text="how many data stores have each page"),
         "mds": Option(1, at_least=1, at_most=2, source="notes: a mirror is optional, and works as Mojim's",
                       text="how many metadata servers there are: of two the second one is the mirror"),
-        "chunk": Option(4, at_least=1, at_most=512, source="assumption: notes name chunks and no size",
+        "chunk": Option(4, at_least=1, at_most=512, small=2, source="assumption: notes name chunks and no size",
                         text="how many pages a client gets by a call"),
     }  # fmt: skip
 

@@ -147,12 +147,14 @@ class HyperLoop(Scheme, name="hyperloop"):
     }  # fmt: skip
     options: ClassVar[dict[str, Option]] = {
         "replicas": Option(3, at_least=2, at_most=8, source="the paper's group size, remembered", text="replicas"),
-        "log": Option(64, at_least=4, source="assumption: no source says how long it is", text="entries of the log"),
+        "log": Option(64, at_least=4, small=4, source="assumption: no source says how long it is",
+                      text="entries of the log"),
         "apply": Option(
-            16, at_least=1, source="assumption: the source says later", text="behind how many entries they are applied"
+            16, at_least=1, small=2, source="assumption: the source says later",
+            text="behind how many entries they are applied",
         ),
         "posted": Option(
-            8, at_least=4, source="assumption: no source says how many",
+            8, at_least=4, small=4, source="assumption: no source says how many",
             text="for how many operations work requests are posted in advance",
         ),
     }  # fmt: skip

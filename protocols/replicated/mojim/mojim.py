@@ -67,9 +67,10 @@ class Mojim(Scheme, name="mojim"):
         "backups": Option(
             0, at_least=0, at_most=8, source="the paper has any number", text="how many weakly consistent backups"
         ),
-        "log": Option(64, at_least=8, source="assumption: no source says how long it is", text="entries of the log"),
+        "log": Option(64, at_least=8, small=8, source="assumption: no source says how long it is",
+                      text="entries of the log"),
         "apply": Option(
-            32, at_least=1, source="assumption: half the log; the source says now and then",
+            32, at_least=1, small=2, source="assumption: half the log; the source says now and then",
             text="behind how many entries the mirror's CPU is asked to apply them",
         ),
         "heartbeat": Option(

@@ -183,10 +183,10 @@ class Backup(Role, memory=("dram", "pm"), cores=2, counted_by="backups"):
     def on_scan(self, thread: Thread, request: ScanSegment) -> Code:
         """What a segment is, and how many records it has."""
         said = SegmentState.unpack((yield from thread.load(self.states + request.segment * LINE_BYTES, WORD)))
-        records = said.records
-        if said.state == OPEN:
-            records = 0
-            while records < self.log.segment and (
+        records, scanned = said.records, self.scheme.option("closed") == "scanned"
+        if said.state == OPEN or (said.state == CLOSED and scanned):
+            records, most = 0, said.records if said.state == CLOSED else self.log.segment
+            while records < most and (
                 yield from self.is_whole(thread, request.segment * self.log.segment + records)
             ):
                 records += 1

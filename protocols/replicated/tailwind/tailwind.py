@@ -106,8 +106,12 @@ class Tailwind(Scheme, name="tailwind"):
         "primary": ("power", "process"), "backup": ("power", "lost"), "client": ("power", "process"), "all": ("power",),
     }  # fmt: skip
     options: ClassVar[dict[str, Option]] = {
-        "backups": Option(3, at_least=1, at_most=8, source="RAMCloud's usual number", text="replicas of a segment"),
-        "segment": Option(100, at_least=2, source="PRDMA, dhmp.h:103", text="records of a segment"),
+        "backups": Option(3, at_least=1, at_most=8, small=2, source="RAMCloud's usual number",
+                          text="replicas of a segment"),
+        "segment": Option(100, at_least=2, small=3, source="PRDMA, dhmp.h:103", text="records of a segment"),
+        "closed": Option("trusted", choices=("trusted", "scanned"),
+                         source="assumption: the abstract has open buffers scanned, and says nothing of closed ones",
+                         text="whether closed segments are taken to be whole, or are scanned as well"),
     }  # fmt: skip
     Backup = Backup
 
@@ -263,7 +267,7 @@ class Tailwind(Scheme, name="tailwind"):
                 )
                 yield from thread.store(self.address(segment * log.segment), data)
                 for link, one in zip(self.links, said, strict=True):
-                    if one.state != CLOSED:
+                    if one.state != CLOSED or one.records < records:
                         yield from self.complete(link, segment, one.records, records, data)
                 for turn in range(records):
                     record = LogRecord.unpack(data[turn * log.record_bytes :][: LogRecord.size])
