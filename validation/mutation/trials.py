@@ -27,6 +27,7 @@ from .trying import (
     of_successors,
     of_survivors,
     process_of,
+    ways_of_machines,
 )
 
 
@@ -117,7 +118,7 @@ def trials() -> tuple[Trial, ...]:
         everything = frozenset({*map(str, conditions), RETURNS})
         found.append(Trial(f"{name}, optane-adr, ddio on", ask, everything, name, dear=True))
     several = of_machines(Load("update-only", 3, 1, "16 B", clients=1), AFTER_SERVER)
-    name, everything = "one of several machines", frozenset(map(str, AFTER_SERVER))
+    name, everything = "one of several machines", ways_of_machines(AFTER_SERVER)
     found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
     found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
     return tuple(found)

@@ -245,7 +245,11 @@ def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
 
 
 def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
-    """One of several machines fails at every instant of a run, and comes back with every image, or never."""
+    """One of several machines fails at every instant of a run, and comes back with every image, or never.
+
+    Power failures and losses are ways of their own (:func:`ways_of_machines`): who keeps nothing when its only server is
+    lost may keep all when the power of another machine fails.
+    """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         faults = one_of_several(scheme)
@@ -257,13 +261,18 @@ def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
             walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
             walk.most = RUNS
             for state in walk.states(walk.instants):
-                broken.update(map(str, judge_state(state, conditions)))
+                broken.update(way(str(condition), fault.split()[1]) for condition in judge_state(state, conditions))
                 if not broken.isdisjoint(kept):
                     return Shown(frozenset(broken))
             exhaustive = exhaustive and walk.complete
         return Shown(frozenset(broken), exhaustive)
 
     return ask
+
+
+def ways_of_machines(conditions: Iterable[Condition]) -> frozenset[str]:
+    """All ways in which :func:`of_machines` finds these conditions broken: ``durable: lost``."""
+    return frozenset(way(str(condition), kind) for condition in conditions for kind in (POWER, LOST))
 
 
 def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
