@@ -26,6 +26,8 @@ AGAIN = ("workload.operations=2", "roles.client.machines=1", "crash.schedules=1"
 """Settings of several machines where a recovery fails as well: each instant of each recovery is a run."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
+SEGMENTS = ("workload.operations=5",)
+"""Settings of several machines where a log has segments: three writes, which begin one, fill it and close it."""
 UNDISTURBED = ("crash.schedules=1",)
 """Settings of several machines where one fails that has no code: no core of its own can have paused before."""
 QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
@@ -113,6 +115,8 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
             rounds = UNDISTURBED
         elif role is not None and not role.invokes and DELETE in kind.operations:
             rounds = REMOVALS
+        if "segment" in kind.options and rounds != AGAIN:
+            rounds = (*SEGMENTS, *rounds)
         if chosen := small_options(kind):
             rounds = (f"options={json.dumps(chosen)}", *rounds)
     if kind.model == "txn":

@@ -146,7 +146,8 @@ class HyperLoop(Scheme, name="hyperloop"):
         "head": ("power", "process"), "replica": ("power", "lost"), "client": ("power", "process"), "all": ("power",),
     }  # fmt: skip
     options: ClassVar[dict[str, Option]] = {
-        "replicas": Option(3, at_least=2, at_most=8, source="the paper's group size, remembered", text="replicas"),
+        "replicas": Option(3, at_least=2, at_most=8, small=2, source="the paper's group size, remembered",
+                           text="replicas"),
         "log": Option(64, at_least=4, small=4, source="assumption: no source says how long it is",
                       text="entries of the log"),
         "apply": Option(
