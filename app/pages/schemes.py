@@ -175,7 +175,8 @@ def _guarantees(kind: type[Scheme], found: Sequence[Found]) -> list[str]:
     chosen = ", ".join(f"{name}={value}" for name, value in small_options(kind).items())
     options = f"Several machines are explored with `{chosen}`. " if chosen and machines(kind) > 1 else ""
     words = (
-        f"Every instant, as `rpsim matrix schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. {options}"
+        "Every instant, as `rpsim matrix schemes` explores it ([how](../matrix.md#schemes)). A star: claimed. "
+        f"{options}"
         f"`rpsim matrix schemes {kind.name} --faults every` saves the counterexamples whole."
     )
     listed = table(["after", "on", *map(str, CONDITIONS)], rows)

@@ -156,7 +156,8 @@ class Ycsb(Draws):
     order: Order = Field(
         default="drawn",
         description="drawn: at random; alternating: updates and reads in a fixed turn, an update first; "
-        "rotating: so, and on a process's keys in a fixed turn, which begins at its number; phases: all of the first operation in `shares`, then all of the next",
+        "rotating: so, and on a process's keys in a fixed turn, which begins at its number; "
+        "phases: all of the first operation in `shares`, then all of the next",
     )
     deletes: float = Field(
         default=0.0, strict=True, ge=0, le=1, description="the share of the updates that delete, e.g. 0.2"

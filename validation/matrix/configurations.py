@@ -116,7 +116,8 @@ def _named(name: str) -> Iterable[Configuration]:
         return found
     known = [one.label for one in found]
     if name not in known:
-        raise InputError(Mistake(f"'{name}'", " or ".join(f"'{one}'" for one in (platform, *known)), field="--platforms"))
+        expected = " or ".join(f"'{one}'" for one in (platform, *known))
+        raise InputError(Mistake(f"'{name}'", expected, field="--platforms"))
     return [one for one in found if one.label == name]
 
 

@@ -247,8 +247,8 @@ def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
 def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
     """One of several machines fails at every instant of a run, and comes back with every image, or never.
 
-    Power failures and losses are ways of their own (:func:`ways_of_machines`): who keeps nothing when its only server is
-    lost may keep all when the power of another machine fails.
+    Power failures and losses are ways of their own (:func:`ways_of_machines`): who keeps nothing when its only server
+    is lost may keep all when the power of another machine fails.
     """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
@@ -261,7 +261,8 @@ def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
             walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
             walk.most = RUNS
             for state in walk.states(walk.instants):
-                broken.update(way(str(condition), fault.split()[1]) for condition in judge_state(state, conditions))
+                wrong = [*judge_state(state, conditions), *(() if state.aftermath.finished else (RETURNS,))]
+                broken.update(way(str(each), fault.split()[1]) for each in wrong)
                 if not broken.isdisjoint(kept):
                     return Shown(frozenset(broken))
             exhaustive = exhaustive and walk.complete
@@ -272,7 +273,7 @@ def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
 
 def ways_of_machines(conditions: Iterable[Condition]) -> frozenset[str]:
     """All ways in which :func:`of_machines` finds these conditions broken: ``durable: lost``."""
-    return frozenset(way(str(condition), kind) for condition in conditions for kind in (POWER, LOST))
+    return frozenset(way(str(each), kind) for each in (*conditions, RETURNS) for kind in (POWER, LOST))
 
 
 def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:

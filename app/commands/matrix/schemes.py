@@ -287,7 +287,8 @@ def _places(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list
     chosen = [Place.of(text) for text in platforms(options.platforms, "")]
     plain = tuple(place.platforms[0] for place in chosen if not place.switches)
     together = [Place(plain)] if plain else []
-    return dict.fromkeys(names, [*together, *(place for place in chosen if place.switches)])
+    places = [*together, *(place for place in chosen if place.switches)]
+    return {name: places for name in names}
 
 
 def _wishes(options: argparse.Namespace, names: Sequence[str]) -> list[Wish]:
@@ -364,12 +365,13 @@ def lines(rows: Sequence[SchemeRow], chosen: Sequence[int], target: Path) -> lis
         own = [row for row in rows if (row.subject, row.fault, row.wish) == (subject, fault, wish)]
         conditions = list(dict.fromkeys(condition for row in own for condition in row.found))
         explored, body = own[0].explored, []
+        how = "" if explored == subject else f", explored as {explored}"
         for row in own:
             states = sum(report.states for report in row.reports.values())
             body.append([row.platform, *(_cell(row, condition) for condition in conditions), count(states)])
         out += [
             "",
-            *paragraph(f"{subject}, {fault}{wish.words}{'' if explored == subject else f', explored as {explored}'}", 0, 2),
+            *paragraph(f"{subject}, {fault}{wish.words}{how}", 0, 2),
             *table(["", *conditions, "states"], body, left=1 + len(conditions)),
         ]
     out += ["", "*: claimed; !: claimed and violated; runs or crash states of each"]

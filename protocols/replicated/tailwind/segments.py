@@ -186,9 +186,7 @@ class Backup(Role, memory=("dram", "pm"), cores=2, counted_by="backups"):
         records, scanned = said.records, self.scheme.option("closed") == "scanned"
         if said.state == OPEN or (said.state == CLOSED and scanned):
             records, most = 0, said.records if said.state == CLOSED else self.log.segment
-            while records < most and (
-                yield from self.is_whole(thread, request.segment * self.log.segment + records)
-            ):
+            while records < most and (yield from self.is_whole(thread, request.segment * self.log.segment + records)):
                 records += 1
         return SegmentState.pack(state=said.state, records=records)
 

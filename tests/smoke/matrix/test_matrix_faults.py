@@ -79,7 +79,7 @@ def test_where_one_without_code_fails_no_core_pauses_before():
 def test_transactions_are_of_several_objects():
     kind = schemes()["hotpot"]
     assert (scenario_of("all power", kind), scenario_of("no fault", kind)) == (SEVERAL, "no-fault")
-    for fault, operations in (("all power", 2), ("all power in recovery", 2), ("no fault", 30)):
+    for fault, operations in (("all power", 2), ("all power in recovery", 2), ("no fault", 60)):
         name = scenario_of(fault, kind)
         made = load_scenario(
             file_of(name), overrides=("schemes=[hotpot]", f"crash.fault={fault}", *fitted_to(kind, name, fault))

@@ -86,7 +86,7 @@ def test_no_fault_at_all_is_judged_too_and_claimed(capsys, tmp_path):
         (["saw", "--faults", "nofault"], "or 'no fault'"),
         (["saw", "--sizes", "8 X"], "'8 X'"),
         (["saw", "--writers", "shard"], "did you mean 'shared'"),
-        (["saw", "--platforms", "optane-adrr, ddio on"], "--platforms: found 'optane-adrr, ddio on', expected a platform"),
+        (["saw", "--platforms", "optane-adrr, ddio on"], "found 'optane-adrr, ddio on', expected a platform"),
         (["saw", "--platforms", "optane-adr, ddio"], "--platforms: found 'ddio', expected a platform"),
         (["saw", "--platforms", "optane-adr, ddio of"], "'of', expected a position of ddio: on, off"),
         (["bst on rnvm-rcb", "--writers", "shared"], "one: an object of bst on rnvm-rcb has one writer"),
