@@ -57,6 +57,14 @@ def test_machines_and_platforms_are_chosen_by_what_a_scheme_says():
     assert {variant.platform for variant in made.variants()} == {"optane-adr"}
 
 
+@pytest.mark.parametrize("name", ["syncaccess-leveldb", "groupaccess-leveldb", "clover"])
+def test_a_module_is_executed_anew_behind_those_that_it_imports(name):
+    """Else a class has an old base class beside the new one, and a system is made twice."""
+    with watched(schemes()[name]) as (same, _):
+        names = [one.__qualname__ for one in same.__mro__]
+    assert len(set(names)) == len(names)
+
+
 @pytest.mark.long
 def test_a_scheme_of_several_machines_has_trials_of_its_own():
     short = Load("update-only", 2, 1, "8 B", clients=1)

@@ -27,21 +27,22 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
     names = [cls.__module__ for cls in scheme.__mro__ if issubclass(cls, Scheme)]
     names = [*_of_mode(scheme), *names]
     found: list[str] = []
+    seen: set[str] = set()
 
     def visit(name: str) -> None:
+        seen.add(name)
         module = sys.modules[name]
         package = _package(name)
         for value in vars(module).values():
             other = getattr(value, "__module__", None)
             if isinstance(other, str) and other not in seen and package and _package(other) == package:
-                seen.add(other)
                 visit(other)
         if name.rpartition(".")[2] not in _NOT_MUTATED:
             found.append(name)
 
-    seen = set(names)
     for name in names[::-1]:
-        visit(name)
+        if name not in seen:
+            visit(name)
     return [sys.modules[name] for name in dict.fromkeys(found)]
 
 
