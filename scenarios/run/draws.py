@@ -95,8 +95,7 @@ class Drawing:
         if self._workload.order in TURNS:
             kinds = take_turns(shares, count)
         if self._workload.order == "rotating":
-            each = max(1, part.keys // max(1, self._own))
-            numbers = [(process + turn) % each for turn in range(count)]
+            numbers = self._in_turn(part, process, count)
         deletes, lengths = self._deletes(process, count), self._lengths(shares, process, count)
         new = self._workload.loaded_keys
         new += -new % self._own if self._own else 0  # the first new key of process 0
@@ -120,6 +119,11 @@ class Drawing:
                 writes = what in (_UPDATE, _MODIFY)
                 f = (DELETE if deletes[turn] and what == _UPDATE else update) if writes else read
                 yield Planned(process, f, f"k{number}", writes or takes, part_of=whole)
+
+    def _in_turn(self, part: Part, process: int, count: int) -> list[int]:
+        """So many keys in their turn, of a process's own if it has such, from that of its number on."""
+        each = max(1, part.keys // max(1, self._own))
+        return [(process + turn) % each for turn in range(count)]
 
     @staticmethod
     def _newest(part: Part, mine: list[int], rank: int) -> int:
@@ -155,7 +159,10 @@ class Drawing:
         if self._workload.order == "phases":
             drawn = (np.arange(count) + 0.5) / count
         kinds = np.minimum(np.searchsorted(np.cumsum(list(shares.values())), drawn, side="right"), len(names) - 1)
-        for f, number in zip((names[kind] for kind in kinds.tolist()), keys.draw(random, count), strict=True):
+        numbers = keys.draw(random, count)
+        if self._workload.order == "rotating":
+            numbers = self._in_turn(part, process, count)
+        for f, number in zip((names[kind] for kind in kinds.tolist()), numbers, strict=True):
             if f == "txn":
                 yield self._transaction(part, keys, process, number)
                 continue
@@ -168,6 +175,8 @@ class Drawing:
         """Steps on different objects, the first of which is drawn already: each reads or writes."""
         workload, random = self._workload, self._streams.stream(f"workload.steps[{process}]")
         numbers = [number]
+        if workload.order == "rotating":
+            numbers = self._in_turn(part, number, workload.steps)
         while len(numbers) < workload.steps:
             numbers += [one for one in keys.draw(random, 1) if one not in numbers]
         share = 0.5 if workload.step_reads is None else workload.step_reads

@@ -156,7 +156,7 @@ class Ycsb(Draws):
     order: Order = Field(
         default="drawn",
         description="drawn: at random; alternating: updates and reads in a fixed turn, an update first; "
-        "rotating: so, and on a process's keys in a fixed turn, which begins at its number; "
+        "rotating: so, or one operation of `shares`, on a process's keys in a fixed turn, which begins at its number; "
         "phases: all of the first operation in `shares`, then all of the next",
     )
     deletes: float = Field(
@@ -273,7 +273,8 @@ class Ycsb(Draws):
         if self.batch > 1 and any(shares.scans or shares.modifies for shares in drawn):
             found = f"batches of {self.batch} with scans or read-modify-writes"
             wrong.append(Complaint(found, "batches of operations that do not wait for each other", path=("batch",)))
-        if self.order in TURNS and not all(_turns(part.draws) for part in self.parts(1)):
+        one = self.order == "rotating" and all(len(part.draws.shares or ()) == 1 for part in self.parts(1))
+        if self.order in TURNS and not one and not all(_turns(part.draws) for part in self.parts(1)):
             found = f"{self.order} with inserts, scans, read-modify-writes or shares of other operations"
             wrong.append(Complaint(found, "reads and updates alone", path=("order",)))
         if self.order == "phases" and any(part.draws.shares is None for part in self.parts(1)):

@@ -73,6 +73,15 @@ def test_rotating_processes_take_the_keys_in_turn_whatever_the_seed():
     assert "found rotating with inserts" in refused(mix="d", order="rotating")
 
 
+def test_rotating_transactions_begin_one_key_further_each():
+    txns = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "step_reads": 0.0, "keys": 3, "operations": 4}
+    workload = Draft.new("x", scenario="x", schemes="hotpot", platform="optane-adr", roles={"client": {"processes": 2}},
+                         workload=txns | {"value": "16 B", "order": "rotating"}).build().workload  # fmt: skip
+    facts = SchemeFacts.of(Scheme.registry["hotpot"])
+    made = [[[key for _, key in o.argument] for o in each] for each in plan(workload, 2, Streams(5), facts)]
+    assert made == [[["k0", "k1"], ["k1", "k2"]], [["k1", "k2"], ["k2", "k0"]]]
+
+
 def test_turns_of_what_is_more_than_reads_and_updates_are_refused():
     expected = "found alternating with inserts, scans, read-modify-writes or shares of other operations, expected reads"
     assert expected in refused(mix="d", order="alternating")

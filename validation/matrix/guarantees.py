@@ -133,6 +133,7 @@ def _on_two_objects(scenario: Scenario, *, reads: bool) -> str:
     assert isinstance(workload, Ycsb)
     given = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "keys": max(3, workload.keys), "zipf": 0}
     given |= {"step_reads": 0.5 if reads else 0, "operations": workload.operations // 2}
+    given |= {} if reads else {"order": workload.order}
     return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B'})}"
 
 
