@@ -17,7 +17,7 @@ from typing import Any
 from typing_extensions import override
 
 from .objects import CompletionQueue, QueuePair, WorkCompletion
-from .opcodes import FlushType, Opcode, SendFlags
+from .opcodes import RECEIVE_COMPLETIONS, FlushType, Opcode, SendFlags
 from .work import WQE_BYTES, SendWR
 
 _WQE = struct.Struct(">IIBxxBIQIIQQIIQ")
@@ -82,6 +82,9 @@ class CrossChannelQueue(CompletionQueue):
     @override
     def push(self, completion: WorkCompletion) -> None:
         completion.qp.posted -= completion.slots
+        # Nobody polls. The adapter has had a READ's answer; that a message's bytes have left it, a WAIT does not show.
+        if completion.observe is not None and completion.opcode not in RECEIVE_COMPLETIONS:
+            completion.observe(completion.qp.device.clock.now_ps)
         self.produced += 1
         told, self.told = self.told, {}
         for look in told.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...sim.clock import Clock
 from ..profiles.parameters.adapter import NicParameters
 from .files import FileRegion
 from .opcodes import Access
@@ -23,6 +24,7 @@ class Device(Protocol):
     """Of the machine that it is in."""
     parameters: NicParameters
     """Its limits, among others (``ibv_device_attr``)."""
+    clock: Clock
 
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
         """Open a range of memory. Raises ValueError for access that the memory cannot give."""

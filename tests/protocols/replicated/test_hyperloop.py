@@ -111,6 +111,13 @@ def test_nothing_is_lost_while_entries_are_applied():
     assert violated("hyperloop[posted=4, apply=1]", "replica[1] lost", operations=3) == set()
 
 
+def test_a_read_behind_a_copy_within_a_replica_pushes_it():
+    """Its completion is polled by nobody, but a WAIT goes on by it: then what the READ proves is known."""
+    name = "hyperloop[replicas=2, log=4, apply=2, posted=4] over read-after-write"
+    more = {"platform": "optane-adr", "ddio": "off", "keys": 1, "mix": "update-only", "operations": 4}
+    assert violated(name, "all power", **more) == set()
+
+
 def test_recovery_writes_entries_on_both_sides_of_the_log_s_end():
     name = "hyperloop[log=4, apply=3, posted=4]"
     assert violated(name, "head[0] process", mix="update-only", operations=8, keys=3) == set()
