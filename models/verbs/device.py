@@ -25,6 +25,7 @@ class Device(Protocol):
     parameters: NicParameters
     """Its limits, among others (``ibv_device_attr``)."""
     clock: Clock
+    """Of the simulation that it is in."""
 
     def register(self, address: int, length: int, access: Access, page_bytes: int) -> MemoryRegion:
         """Open a range of memory. Raises ValueError for access that the memory cannot give."""

@@ -280,7 +280,7 @@ def _places(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list
     """The platforms of each scheme: those of ``--platforms``; or its paper's own and the two Optane servers, as far as
     they have its memory. Raises InputError.
     """
-    if options.platforms is None:
+    if not options.platforms:
         known = {name: scheme(name) for name in names}
         own = {name: dict.fromkeys([*filter(None, [testbed(kind.paper)]), *PLATFORMS]) for name, kind in known.items()}
         return {name: [Place(tuple(fitting(kind, own[name])))] for name, kind in known.items()}
