@@ -16,7 +16,7 @@ from ..models.persist.service import Service
 from ..models.system import Node
 from .guarantees import ALWAYS, Claims, Condition
 from .layout import U32, U64, Layout, Rest
-from .parts.rpc import Connection, Listener, VerbsError
+from .parts.rpc import PATIENCE, Connection, Listener, VerbsError
 from .scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
@@ -77,7 +77,7 @@ class Mirrored(Scheme, name="mirrored"):
     class Client(Role, invokes=True):
         def connect(self, thread: Thread) -> Connection:
             listener: Listener = self.scheme.roles["primary"][0].listener
-            return listener.accept(thread, self.node, 64)
+            return listener.accept(thread, self.node, 64, PATIENCE)
 
         def perform(self, session: Connection, request: Request) -> Code:
             value = request.step.value

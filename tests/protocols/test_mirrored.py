@@ -157,6 +157,12 @@ def records_of(state, role):
     return memory.space.read(now_ps, machine.log - memory.base, machine.length)
 
 
+@pytest.mark.parametrize("fault", ["primary[0] power", "mirror[0] lost"])
+def test_no_client_waits_for_ever(example, fault):
+    for state in walked(example.Mirrored, fault):
+        assert all(operation.outcome for operation in state.aftermath.history.operations)
+
+
 @pytest.mark.parametrize("fault", ["mirror[0] lost", "mirror[0] power", "primary[0] process"])
 def test_the_late_twin_is_right_as_long_as_the_primary_s_memory_stands(example, fault):
     """What it had not mirrored is in the primary's coherent memory, which outlives the mirror and a process of its own.
