@@ -179,6 +179,8 @@ class StruckRun:
         """The events of the recoveries' ends, each with its instant as value, None if the machine has failed again."""
         self.earlier = 0
         """How many of them are of strikes before the last."""
+        self.pending: dict[str, Strike] = {}
+        """By machine: who has failed and has not recovered yet, with the last strike that hit it."""
         self.back_ps = self.last_back_ps = 0
         """When the machines of the last strike, and of all, are back."""
         self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
@@ -248,7 +250,12 @@ class StruckRun:
             node = self._node(part)
             node.power_off(strike.last_ps.get(node.name))
         scheme = self.experiment.at_work
-        scheme.failures = (*(part for part in scheme.failures if part.kind == LOST), *strike.parts)
+        struck = {part.place for part in strike.parts if not part.client}
+        scheme.failures = (*(part for part in self._still_failed() if part.place not in struck), *strike.parts)
+        for part in (part for part in strike.parts if not part.client):
+            self.pending.pop(part.place, None)
+            if part.kind != LOST:
+                self.pending[part.place] = strike
         returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
             down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
@@ -261,6 +268,10 @@ class StruckRun:
         if returning:
             self.recovering.append(self.clock.start(self._return(strike, returning, self.back_ps)))
 
+    def _still_failed(self) -> list[Failing]:
+        """What has failed and is not there again: lost machines, and those that have not recovered yet."""
+        return [part for part in self.experiment.at_work.failures if part.kind == LOST or part.place in self.pending]
+
     def _successor(self, role: Role, strike: Strike) -> Any:
         """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
 
@@ -271,13 +282,14 @@ class StruckRun:
         role.node.process(role.node.name).end(told=strike.told)
         role.begin()
         destroyed_ps = max(self.clock.now_ps + strike.restart_ps, role.node.host.last_visible_ps)
-        return role.node.process(role.node.name).start(_recovered(role, destroyed_ps))
+        return self.clock.start(self._until_recovered(role, strike, destroyed_ps))
 
     def _return(self, strike: Strike, parts: Sequence[Failing], at_ps: int) -> Generator[Any, Any, int | None]:
         """Power is back on these machines at ``at_ps``. Returns when all have recovered, None if one failed again."""
         clock, system, scheme = self.clock, self.experiment.system, self.experiment.at_work
         assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
         yield clock.until(at_ps)
+        parts = [part for part in parts if self.pending.get(part.place) is strike]  # else it is lost meanwhile
         for node in (node for nodes in system.nodes.values() for node in nodes):
             for part in parts:
                 node.nic.believe(part.place)  # else an answer that is polled later could prove the contrary
@@ -289,17 +301,33 @@ class StruckRun:
             self._let_compare([role.node for role in roles], strike.compared)
         for role in roles:
             _as_at_first(role)
+        others = [part for part in scheme.failures if part.client]
+        scheme.failures = (*self._still_failed(), *others)
         recovering = list(scheme.recovery())
         for role in roles:
-            if role not in recovering and not role.passive:
-                role.start()
+            if role not in recovering:
+                del self.pending[role.node.name]
+                if not role.passive:
+                    role.start()
+        again = False
         for role in recovering:
-            code = _recovered(role) if role in roles else _helping(role)
-            end = role.node.process(role.node.name).start(code)
-            yield end
-            if end.value is None:
-                return None
-        return clock.now_ps
+            whose = self.pending.get(role.node.name)
+            if whose is strike:
+                again |= (yield from self._until_recovered(role, strike)) is None
+            elif role in roles:
+                again = True
+            elif whose is None:  # it stands; else it recovers when it is back itself
+                again |= (yield role.node.process(role.node.name).start(_helping(role))) is None
+        return None if again else clock.now_ps
+
+    def _until_recovered(self, role: Role, strike: Strike, at_ps: int = 0) -> Generator[Any, Any, int | None]:
+        """A role recovers, and starts its code; returns the instant, None if it failed again meanwhile."""
+        end = role.node.process(role.node.name).start(_recovered(role, at_ps))
+        yield end
+        if self.pending.get(role.node.name) is not strike:
+            return None
+        del self.pending[role.node.name]
+        return self.clock.now_ps
 
     def _let_compare(self, returned: Iterable[Node], compared: Compared) -> None:
         """Cores of any machine, that of the fresh client too, may compare what came back with a checksum."""
@@ -429,13 +457,11 @@ def _as_at_first(role: Role) -> None:
     role.begin()
 
 
-def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, int]:
-    """A role's code begins at an instant: its recovery, then what runs by itself; returns when that began."""
-    clock = role.system.clock
-    yield clock.until(at_ps)
+def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, None]:
+    """A role's code begins at an instant: its recovery, then what runs by itself."""
+    yield role.system.clock.until(at_ps)
     yield from role.recover(role.node.thread(0, "recovery"))
     role.start()
-    return clock.now_ps
 
 
 def _helping(role: Role) -> Generator[Any, Any, int]:

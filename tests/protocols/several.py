@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rpsim.protocols.guarantees import Condition
-from rpsim.protocols.registry import scheme
+from rpsim.protocols.registry import scheme, small
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.results import RunResult
+from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
@@ -45,3 +46,12 @@ def violated(
     assert report.exhaustive or not exhaustive
     assert report.states > 1
     return {condition for condition, verdict in report.verdicts.items() if verdict == "violated"} & ALL
+
+
+def waiting(name: str, fault: str, **workload: Any) -> tuple[int, int]:
+    """How many states a fault has in a tiny run, and in how many of them somebody never comes to an end."""
+    made = scenario_of(small(scheme(name)), clients=1, fault=fault, workload={**TINY, "mix": "update-only", **workload})
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    finished = [state.aftermath.finished for state in walk.states(walk.instants)]
+    return len(finished), finished.count(False)

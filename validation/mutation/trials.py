@@ -23,11 +23,13 @@ from .trying import (
     of_lives,
     of_machines,
     of_nobody,
+    of_pairs,
     of_power,
     of_successors,
     of_survivors,
     process_of,
     ways_of_machines,
+    ways_of_pairs,
 )
 
 
@@ -120,6 +122,9 @@ def trials() -> tuple[Trial, ...]:
     several = of_machines(Load("update-only", 3, 1, "16 B", clients=1), AFTER_SERVER)
     name, everything = "one of several machines", ways_of_machines(AFTER_SERVER)
     found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
+    pairs = of_pairs(Load("update-only", 1, 1, "16 B", clients=1), AFTER_SERVER)
+    name, everything = "one machine after another", ways_of_pairs(AFTER_SERVER)
+    found.append(Trial(f"{name}, optane-adr, ddio on", pairs, everything, name, dear=True))
     found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
     return tuple(found)
 

@@ -6,6 +6,7 @@ shrunk, and no other state be looked at.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ FEWER_STATES = MOST_STATES // 8
 """The same in further schedules, once one was not seen in full: nothing counts as kept there, whatever they show."""
 RUNS = 2_000
 """At most this many runs with a fault of one of several machines are made."""
+FEWER_RUNS = 600
+"""The same with each pair of faults that come one after the other."""
 AFTER_POWER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.MONOTONIC, Condition.DURABLE)
 AFTER_SERVER = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
 AFTER_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
@@ -250,25 +253,67 @@ def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
     Power failures and losses are ways of their own (:func:`ways_of_machines`): who keeps nothing when its only server
     is lost may keep all when the power of another machine fails.
     """
+    return _of_faults(lambda scheme: {one: one.split()[1] for one in one_of_several(scheme)}, load, conditions, RUNS)
+
+
+def one_after_another(scheme: type[Scheme]) -> dict[str, str]:
+    """Pairs of what machines beside clients may suffer, of which the second is a power failure: the faults, with what
+    is between the two. Roles have the order in which the scheme names them.
+    """
+    found = [fault.split() for fault in one_of_several(scheme)]
+    order = list(dict.fromkeys(machine for machine, _ in found))
+    pairs = {}
+    for (first, kind), (second, then) in itertools.product(found, found):
+        turn = order.index(second) - order.index(first)
+        if then == POWER and (turn or kind == POWER):
+            pairs[f"{first} {kind} then {second} {then}"] = f"{kind}, {BETWEEN[(turn > 0) - (turn < 0)]}"
+    return pairs
+
+
+def of_pairs(load: Load, conditions: tuple[Condition, ...]) -> Ask:
+    """One of several machines fails at every instant of a run, and then, at every later one, it or another does.
+
+    What is found with each kind of pair is a way of its own (:func:`ways_of_pairs`).
+    """
+    return _of_faults(one_after_another, load, conditions, FEWER_RUNS)
+
+
+def _of_faults(
+    faults_of: Callable[[type[Scheme]], dict[str, str]], load: Load, conditions: tuple[Condition, ...], most: int
+) -> Ask:
+    """Faults of one of several machines, each with the way in which it breaks what it does.
+
+    Of a fault that takes too many runs, a scheme without a fault keeps nothing.
+    """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
-        faults = one_of_several(scheme)
+        faults = faults_of(scheme)
         if not faults or not load.fits(scheme):
             return UNFIT
         broken: set[str] = set()
-        exhaustive = True
-        for fault in faults:
+        for fault, how in faults.items():
             walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
-            walk.most = RUNS
+            walk.most = most
             for state in walk.states(walk.instants):
                 wrong = [*judge_state(state, conditions), *(() if state.aftermath.finished else (RETURNS,))]
-                broken.update(way(str(each), fault.split()[1]) for each in wrong)
+                broken.update(way(str(each), how) for each in wrong)
                 if not broken.isdisjoint(kept):
                     return Shown(frozenset(broken))
-            exhaustive = exhaustive and walk.complete
-        return Shown(frozenset(broken), exhaustive)
+            if not kept and not walk.complete:
+                broken.update(way(str(each), how) for each in (*conditions, RETURNS))
+        return Shown(frozenset(broken))
 
     return ask
+
+
+BETWEEN = {0: "then its power again", 1: "then power of a later role", -1: "then power of an earlier role"}
+"""What is between two failures, by whether the second role is named behind the first one."""
+
+
+def ways_of_pairs(conditions: Iterable[Condition]) -> frozenset[str]:
+    """All ways in which :func:`of_pairs` finds these conditions broken: ``durable: power, then its power again``."""
+    hows = [f"{kind}, {between}" for kind in (POWER, LOST) for between in BETWEEN.values()]
+    return frozenset(way(str(each), how) for each in (*conditions, RETURNS) for how in hows)
 
 
 def ways_of_machines(conditions: Iterable[Condition]) -> frozenset[str]:

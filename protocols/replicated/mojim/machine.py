@@ -79,9 +79,16 @@ class Apply(Layout):
 
 
 class Join(Layout):
-    """The other machine is there again: it gets a copy of the image, and is the mirror from then on."""
+    """The other machine is there again: it gets a copy of the image, and is the mirror from then on. The reply is
+    empty where it has to find out with this one whose image counts."""
 
     unused = U32()
+
+
+class Agreed(Layout):
+    """The image here is that of the other machine, and this one is its mirror."""
+
+    epoch = U32()
 
 
 class MojimMachine(Role, memory=("dram", "pm"), cores=5):
@@ -142,6 +149,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             Msync: self.on_msync,
             Load: self.on_load,
             Join: self.on_join,
+            Agreed: self.on_agreed,
             Apply: self.on_apply,
         }
         self.listener = Listener(self.node, handlers, message_bytes=room)
@@ -152,6 +160,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.key = self.listener.register(self.start_of_memory, self.length).key
         self.stance = self.stance_at_first
         self.recovered = False
+        self.in_step = True
+        """Whether the image is as new as the other machine's, or newer: who begins again does not know that at once."""
         self.epoch = 1
         self.msyncs = self.tail = 0
         """The last msync, and the log's position behind it."""
@@ -246,7 +256,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             yield from thread.wait(self.asked)
             try:
                 if self.link is not None:
-                    connection = connection or self.other.joining.accept(thread, self.node, LINE_BYTES)
+                    connection = connection or self.other.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
                     applied = yield from connection.call(Apply, unused=0)
                     self.room_until = LogPosition.unpack(applied).entries + self.slots
             except VerbsError as error:
@@ -307,27 +317,41 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     def is_alone(self, thread: Thread) -> Code:
         """Say in persistent memory that this image counts, whatever the other machine has."""
         said = Standing.unpack((yield from thread.load(self.places["standing"], WORD)))
-        self.epoch, self.stance = max(said.epoch, self.epoch) + 1, Stance.ALONE
+        self.epoch, self.stance, self.in_step = max(said.epoch, self.epoch) + 1, Stance.ALONE, True
         yield from self.persist(thread, "standing", Standing.pack(epoch=self.epoch, stance=self.stance))
 
     @override
     def recover(self, thread: Thread) -> Code:
-        scheme, there = self.scheme, self.other_role
-        self.recovered = True
+        self.recovered, self.in_step = True, False
         said = Standing.unpack((yield from thread.load(self.places["standing"], WORD)))
         self.epoch, self.stance = said.epoch, Stance(said.stance)
         if self.stance is Stance.MIRROR:
             yield from self.apply(thread)
-        if scheme.lost(there):
+        while True:
+            try:
+                yield from self.come_back(thread)
+            except (PrimitiveFailed, VerbsError) as error:  # it has failed again
+                if not error.disconnected:
+                    raise
+            else:
+                break
+        self.joining.listen()
+
+    def come_back(self, thread: Thread) -> Code:
+        """Join the other machine where that stands, or find out with it whose image counts; of two that fail together
+        one waits for the other's call.
+        """
+        there, both = self.other, self.other in self.scheme.failed(self.other_role)
+        if there in self.scheme.lost(self.other_role):
             yield from self.is_alone(thread)
             self.serve_clients(None)
-        elif self.other not in scheme.failed(there):
-            yield from self.other.joining.until_listening(thread)
-            self.stance = Stance.MIRROR
-            yield from self.other.joining.accept(thread, self.node, LINE_BYTES).call(Join, unused=0)
-        elif scheme.decides(self):
-            yield from self.agree(thread)
-        self.joining.listen()
+        elif not both or self.scheme.decides(self):
+            yield from there.joining.until_listening(thread)
+            joining = there.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
+            if both or not (yield from joining.call(Join, unused=0)):
+                yield from self.agree(thread)
+            else:
+                self.stance, self.in_step = Stance.MIRROR, True
 
     def watch(self, thread: Thread) -> Code:
         """When the heartbeats of the other machine stay away, a mirror takes over and a primary goes on alone."""
@@ -337,9 +361,9 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
                 self.other.node.watched_by.append(gone)
                 yield from thread.wait(gone)
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
-            if self.stance is not Stance.MIRROR:
+            if self.in_step and self.stance is not Stance.MIRROR:
                 yield from self.go_on_alone(thread)
-            else:
+            elif self.in_step or self.other in self.scheme.lost(self.other_role):
                 yield from self.service.fence()
                 yield from self.apply(thread)
                 yield from self.is_alone(thread)
@@ -351,7 +375,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     def agree(self, thread: Thread) -> Code:
         """Both were without power: find out whose image counts, have the other hold the same, and go on as primary."""
         there = self.other
-        connection = there.joining.accept(thread, self.node, self.value_bytes)
+        connection = there.joining.accept(thread, self.node, self.value_bytes, PATIENCE)
         said = Standing.unpack((yield from connection.read(there.places["standing"], there.key, WORD)))
         mine, other = (self.epoch, self.stance), (said.epoch, Stance(said.stance))
         counts = max(mine, other, key=lambda one: (one[0], one[1] is Stance.ALONE, one[1] is Stance.MIRROR))
@@ -360,6 +384,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.epoch = max(mine[0], other[0])
         self.link = there.service.connect(thread, self.node, patience=PATIENCE)
         yield from self.make_mirror(thread, self.link)
+        yield from there.joining.accept(thread, self.node, LINE_BYTES, PATIENCE).call(Agreed, epoch=self.epoch)
+        self.in_step = True
         self.listener.listen()
 
     def copy_from(self, thread: Thread, connection: Connection) -> Code:
@@ -388,6 +414,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     def on_join(self, thread: Thread, request: Join) -> Code:
         """Copy the image to the machine that asks, while no msync runs; msyncs go there from now on."""
         yield from thread.notify(self.joins)
+        if not self.in_step:
+            return b""
         while self.stance is not Stance.ALONE:  # its heartbeats have not stayed away for long enough
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
         link = self.other.service.connect(thread, self.node, patience=PATIENCE)
@@ -398,6 +426,12 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
                 raise
             return b"gone"  # it has failed again, and asks again
         self.link = link
+        return b"mirror"
+
+    def on_agreed(self, thread: Thread, request: Agreed) -> Code:
+        """Follow the other machine, which has found out whose image counts."""
+        self.epoch, self.stance, self.in_step = request.epoch, Stance.MIRROR, True
+        yield from thread.notify(self.joins)
         return b"mirror"
 
     @property

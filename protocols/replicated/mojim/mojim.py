@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ....models.cpu import Thread
+from ....models.cpu import Signal, Thread
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
 from ...guarantees import Claims, Condition
@@ -211,12 +211,15 @@ class MojimSession:
         """Connect to whoever serves now; wait for that."""
         if not error.disconnected:
             raise error
-        left = [one for one in self.machines if one not in one.scheme.lost(one.role_name)]
-        if not left:
-            raise OperationFailed("both machines are lost")
-        serving = next((one for one in left if one.listener.listening), None)
-        if serving is None:
-            standing = [one for one in left if not one.node.off] or left
-            serving = standing[0]
-            yield from serving.listener.until_listening(self.thread)
+        while (serving := self.serving()) is None:
+            listens = Signal(self.thread.clock)
+            for one in self.machines:
+                one.node.awaited_by.append(listens)
+            yield from self.thread.wait(listens)
         self.connection = serving.listener.accept(self.thread, self.node, 64, PATIENCE)
+
+    def serving(self) -> MojimMachine | None:
+        """Who serves now. Raises :class:`OperationFailed` where nobody will any more."""
+        if all(one in one.scheme.lost(one.role_name) for one in self.machines):
+            raise OperationFailed("both machines are lost")
+        return next((one for one in self.machines if one.listener.listening), None)

@@ -164,8 +164,10 @@ class Tailwind(Scheme, name="tailwind"):
 
         # requests -----------------------------------------------------------------------------------------------------
         def on_get(self, thread: Thread, request: ObjectGet) -> Code:
-            """Load the newest record's value."""
-            address = self.address(self.index[request.number]) + LogRecord.size
+            """Load the newest record's value; nothing where no backup had a record of the object after a failure."""
+            if (place := self.index.get(request.number)) is None:
+                return b""
+            address = self.address(place) + LogRecord.size
             return (yield from thread.load(address, self.sizes.value_bytes))
 
         def on_put(self, thread: Thread, request: ObjectPut) -> Code:
@@ -251,28 +253,43 @@ class Tailwind(Scheme, name="tailwind"):
         # after a failure ----------------------------------------------------------------------------------------------
         @override
         def recover(self, thread: Thread) -> Code:
-            """Segment by segment the longest replica; what was open is completed at the others, and sealed."""
+            """Segment by segment; from the first one on once more where a backup fails meanwhile."""
             self.reach(thread)
-            log = self.scheme.log
-            for segment in range(log.segments):
-                said = []
-                for link in self.links:
-                    said.append(SegmentState.unpack((yield from link.calls.call(ScanSegment, segment=segment))))
-                if all(one.state == NONE for one in said):
-                    break
-                records = max(one.records for one in said)
-                best = next(link for link, one in zip(self.links, said, strict=True) if one.records == records)
-                data = yield from best.calls.read(
-                    best.backup.buffer(segment), best.backup.key, max(1, records) * log.record_bytes
-                )
-                yield from thread.store(self.address(segment * log.segment), data)
-                for link, one in zip(self.links, said, strict=True):
-                    if one.state != CLOSED or one.records < records:
-                        yield from self.complete(link, segment, one.records, records, data)
-                for turn in range(records):
-                    record = LogRecord.unpack(data[turn * log.record_bytes :][: LogRecord.size])
-                    self.index[record.number] = segment * log.segment + turn
-                self.tail = (segment + 1) * log.segment
+            segment, log = 0, self.scheme.log
+            while segment < log.segments:
+                try:
+                    if not (yield from self.recover_segment(thread, segment)):
+                        break
+                    segment += 1
+                    self.tail = segment * log.segment
+                except (PrimitiveFailed, VerbsError) as error:
+                    if not error.disconnected:
+                        raise
+                    for link in self.links:
+                        yield from link.mend()
+                    self.links = [link for link in self.links if not link.lost]
+                    segment = 0
+
+        def recover_segment(self, thread: Thread, segment: int) -> Code:
+            """Take a segment's longest replica, and have the others completed and sealed; False where there is none."""
+            said, log = [], self.scheme.log
+            for link in self.links:
+                said.append(SegmentState.unpack((yield from link.calls.call(ScanSegment, segment=segment))))
+            if all(one.state == NONE for one in said):
+                return False
+            records = max(one.records for one in said)
+            best = next(link for link, one in zip(self.links, said, strict=True) if one.records == records)
+            data = yield from best.calls.read(
+                best.backup.buffer(segment), best.backup.key, max(1, records) * log.record_bytes
+            )
+            yield from thread.store(self.address(segment * log.segment), data)
+            for link, one in zip(self.links, said, strict=True):
+                if one.state != CLOSED or one.records < records:
+                    yield from self.complete(link, segment, one.records, records, data)
+            for turn in range(records):
+                record = LogRecord.unpack(data[turn * log.record_bytes :][: LogRecord.size])
+                self.index[record.number] = segment * log.segment + turn
+            return True
 
         def complete(self, link: BackupLink, segment: int, there: int, records: int, data: bytes) -> Code:
             """Have a backup hold a segment's records as another one does, and seal it."""

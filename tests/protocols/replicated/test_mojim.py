@@ -14,7 +14,7 @@ from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.executed_report import explore
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
-from ..several import ALL, COMMITTED, LOST, ran, violated
+from ..several import ALL, COMMITTED, LOST, ran, violated, waiting
 from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
@@ -88,14 +88,45 @@ def test_power_may_fail_again_in_recovery(name):
     assert violated(name, "all power in recovery", ddio="off") == set()
 
 
+AWAY = {"fault": "primary[0] power", "down": "5 ms"}
+
+
 @pytest.mark.parametrize("again_us", [5012, 5015, 5018, 5030])
 def test_a_machine_that_fails_again_while_it_joins_joins_later(again_us):
     made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
-    power = {"fault": "primary[0] power", "down": "5 ms"}
-    made = Draft.of(made).with_(failures=[{"at": at, **power} for at in ("10 us", f"{again_us} us")]).build()
+    made = Draft.of(made).with_(failures=[{"at": at, **AWAY} for at in ("10 us", f"{again_us} us")]).build()
     (variant,) = made.variants()
     roles = performed(made, variant).scheme.roles
     assert [roles[name][0].stance for name in ("primary", "mirror")] == [Stance.MIRROR, Stance.PRIMARY]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["primary[0] power then mirror[0] power", "mirror[0] power then primary[0] power"])
+def test_two_that_are_away_at_once_find_each_other_again(fault):
+    """Also where the mirror fails while it takes over, or while the primary joins it."""
+    states, stuck = waiting("mojim", fault, operations=1)
+    assert states > 100 and not stuck
+
+
+@pytest.mark.parametrize(
+    "third, stances",
+    [
+        ({}, [Stance.PRIMARY, Stance.MIRROR]),
+        ({"at": "5.5 ms", "fault": "primary[0] lost"}, [None, Stance.ALONE]),
+        *(({"at": at, **AWAY}, [Stance.PRIMARY, Stance.MIRROR]) for at in ("6025 us", "6030 us", "6035 us")),
+    ],
+)
+def test_a_mirror_that_is_not_in_step_takes_over_only_where_nobody_else_is_left(third, stances):
+    """Both are away, and the one that decides fails again before it has asked: what the mirror has may be older."""
+    made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
+    first = {"at": "10 us", "fault": "mirror[0] power", "down": "5 ms"}
+    failures = [first, {"at": "20 us", "fault": "primary[0] power", "down": "6 ms"}, *([third] if third else [])]
+    made = Draft.of(made).with_(failures=failures).build()
+    (variant,) = made.variants()
+    result = performed(made, variant)
+    assert all(operation.outcome for operation in result.history.operations)
+    for name, stance in zip(("primary", "mirror"), stances, strict=True):
+        assert stance is None or result.scheme.roles[name][0].stance is stance
 
 
 # the window -----------------------------------------------------------------------------------------------------------

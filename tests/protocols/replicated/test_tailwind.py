@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..several import COMMITTED, LOST, ran, violated
+from ..several import COMMITTED, LOST, ran, violated, waiting
 from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
@@ -58,6 +58,14 @@ def test_also_at_a_segments_ends(fault):
 def test_a_backup_may_fail_again_while_it_is_given_the_open_segment():
     found = violated("tailwind", "backup[0] power in recovery", clients=2, keys=2, mix="update-only", operations=2)
     assert found == set()
+
+
+@pytest.mark.parametrize("fault", ["primary[0] power then backup[0] power", "backup[0] power then primary[0] power"])
+def test_both_may_be_away_at_once(fault):
+    """The primary waits for a backup that is away while it recovers, or that fails under it, and asks again."""
+    states, stuck = waiting("tailwind", fault, operations=1)
+    assert states > 100 and not stuck
+    assert violated("tailwind", fault, operations=1) == set()
 
 
 def test_power_may_fail_again_in_recovery():
