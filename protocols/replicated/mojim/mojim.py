@@ -12,7 +12,8 @@ primitive has it, a plain WRITE by default. The mark is a message of its own beh
 A heartbeat tells a machine that the other one is gone, after a period of our own. After a power failure of both the
 mirror recovers from its log and the primary's image is rebuilt from the mirror's. A machine that goes on alone says so
 in its persistent memory, with an epoch: so the two know later whose image counts; the other one gets a copy of it, and
-is the mirror from then on. Clients call the primary, whose CPU stores what they send.
+is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. Clients call
+the primary, whose CPU stores what they send.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ size and a checksum; the last one closes the segment by RPC, and the backup may 
 open buffer is scanned up to the first record whose checksum does not match.
 
 What the sources leave open is read so. The buffers are in persistent memory, as the RDMA Flush paper (section 4.4.1)
-has them; RAMCloud's are DRAM with a battery. The checksum is a CRC32 over the data (the public code sends the field
-and never computes it); ``check`` beside it is the record's place in the log, which tells it from old bytes. A
-backup's CPU flushes what an RPC brings, and the whole segment when it is closed: that stands for storage. The primary's
-log is in DRAM; a primary that begins again has the backups scan, takes the longest replica of each segment, completes
-the others and seals it. A backup that is lost is left out; one that comes back gets the open segment again. The log's
-cleaner is left out: there is room for all updates of a run.
+has them; RAMCloud's are DRAM with a battery. The checksum is a CRC32 over the data (the public code sends the field and
+never computes it); ``check`` beside it is the record's place in the log, which tells it from old bytes. A backup's CPU
+flushes what an RPC brings, and the whole segment when it is closed: that stands for storage. The primary's log is in
+DRAM; a primary that begins again waits for all backups that are not lost and has them scan, takes the longest replica
+of each segment, completes the others and seals it. A backup that is lost is left out; one that comes back gets the open
+segment again. The log's cleaner is left out: there is room for all updates of a run.
 """
 
 from __future__ import annotations
