@@ -317,7 +317,9 @@ class Scheme(ABC):
         }
         """An instance for each machine, by role and index."""
         self.failures: tuple[Failing, ...] = ()
-        """What has failed, set before recovery begins; of clients' processes the index counts processes."""
+        """What has failed, set before recovery begins: lost machines, those that are away or not recovered yet, and
+        what failed last; of clients' processes the index counts processes.
+        """
         for role in self.machines():
             role.begin()
 
