@@ -53,10 +53,10 @@ class Requester:
             return
         at_ps = self._seen_ps(end)
         message = _posted(end, work, payload)
+        self._nic.doorbells += 1
         if qp.error:
             self.clock.hardware(at_ps, message.key, self._flushed, message)
             return
-        self._nic.doorbells += 1
         if message.opcode is not _WRITE:
             self._nic.posted[message.opcode] = self._nic.posted.get(message.opcode, 0) + 1
         end.send_queue.append(message)

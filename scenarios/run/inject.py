@@ -36,8 +36,8 @@ adapter needs to give up on a dead peer. What has not returned by then stays ope
 VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
 """Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
 operation returns, waits for ever: a choice. A recovery may go through all objects."""
-LOOKED_AT_EVERY_PS = 100_000_000, 100_000_000_000
-"""How often that is looked at: at first, and where nobody posts anything."""
+LOOKED_AT_EVERY_PS = 100_000_000, 5_000_000_000
+"""How often that is looked at: at first, and where nobody posts. Who then posts without end takes long to run."""
 
 Memory = Callable[[System], Callable[[int, int], bytes]]
 """What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of

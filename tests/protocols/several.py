@@ -8,6 +8,7 @@ from typing import Any
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.registry import scheme, small
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.inject import Aftermath
 from rpsim.scenarios.run.results import RunResult
 from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.testing.checks import crash_report, scenario_of
@@ -50,8 +51,13 @@ def violated(
 
 def waiting(name: str, fault: str, **workload: Any) -> tuple[int, int]:
     """How many states a fault has in a tiny run, and in how many of them somebody never comes to an end."""
+    finished = [one.finished for one in aftermaths(name, fault, **workload)]
+    return len(finished), finished.count(False)
+
+
+def aftermaths(name: str, fault: str, **workload: Any) -> list[Aftermath]:
+    """The ends of all runs of a tiny workload with a fault."""
     made = scenario_of(small(scheme(name)), clients=1, fault=fault, workload={**TINY, "mix": "update-only", **workload})
     (variant,) = made.variants()
     walk = Walk(made, variant)
-    finished = [state.aftermath.finished for state in walk.states(walk.instants)]
-    return len(finished), finished.count(False)
+    return [state.aftermath for state in walk.states(walk.instants)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..several import COMMITTED, LOST, ran, violated, waiting
+from ..several import COMMITTED, LOST, aftermaths, ran, violated, waiting
 from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
@@ -66,6 +66,13 @@ def test_both_may_be_away_at_once(fault):
     states, stuck = waiting("tailwind", fault, operations=1)
     assert states > 100 and not stuck
     assert violated("tailwind", fault, operations=1) == set()
+
+
+def test_who_asks_a_dead_backup_for_ever_is_given_up_before_long():
+    """By the work requests that it posts, although none of them leaves the adapter."""
+    ends = aftermaths(twins.Stubborn.name, "backup[0] power", operations=1)
+    stuck = [end for end in ends if not end.finished]
+    assert stuck and all(end.settled_ps < 2 * 10**12 for end in stuck)
 
 
 def test_power_may_fail_again_in_recovery():

@@ -99,6 +99,16 @@ class OneReplica(Tailwind, name="tailwind-twin-one-replica"):
             return (yield from super().write_all(links[:1], place, record))
 
 
+class Stubborn(Tailwind, name="tailwind-twin-stubborn"):
+    """A backup that is gone is asked again and again, over the queue pair that is broken."""
+
+    title = "the primary does not connect to a backup again"
+
+    class Primary(Tailwind.Primary):
+        def mend(self, thread: Thread, link: BackupLink, segment: int, turn: int) -> Code:
+            yield from ()
+
+
 class ClosesUnflushed(Tailwind, name="tailwind-twin-closes-unflushed"):
     """A closed segment is in the backup's cache."""
 
