@@ -290,6 +290,8 @@ class StruckRun:
         assert strike.memory is not None, "a machine comes back, and nobody says what its memory holds"
         yield clock.until(at_ps)
         parts = [part for part in parts if self.pending.get(part.place) is strike]  # else it is lost meanwhile
+        if not parts:
+            return None
         for node in (node for nodes in system.nodes.values() for node in nodes):
             for part in parts:
                 node.nic.believe(part.place)  # else an answer that is polled later could prove the contrary

@@ -60,7 +60,9 @@ class Processes(ProcessPoolExecutor):
     def submit(
         self, fn: Callable[_Parameters, _Answer], /, *args: _Parameters.args, **kwargs: _Parameters.kwargs
     ) -> Future[_Answer]:
-        with _interrupts_blocked():  # Ctrl-C is for this process alone; a process that is started here inherits that
+        # Ctrl-C is for this process alone; a process that is started here inherits that. SIGTERM waits until that has
+        # been told what to do, else it would end with a traceback.
+        with _signals_blocked():
             return super().submit(fn, *args, **kwargs)
 
     @override
@@ -183,6 +185,8 @@ _reports: SimpleQueue[tuple[int, float]] | None = None
 def _begin(reports: SimpleQueue[tuple[int, float]]) -> None:
     global _reports  # noqa: PLW0603  # a worker's only way to keep what its initializer got
     _reports = reports
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -215,11 +219,11 @@ def _heard(function: Callable[[_Job], _Answer], job: _Job, listener: Callable[[f
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

@@ -81,6 +81,32 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, st
     assert list(tmp_path.iterdir()) == []
 
 
+ENDED_MEANWHILE = """
+import os, signal, time
+from multiprocessing import util
+from rpsim.sim.jobs.runner import Processes
+
+def spawned(*command):
+    pid = spawn(*command)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.5)
+    return pid
+
+if __name__ == "__main__":
+    with Processes(2) as processes:
+        spawn, util.spawnv_passfds = util.spawnv_passfds, spawned
+        processes.submit(abs, 1).result()
+"""
+
+
+def test_a_worker_that_has_just_been_started_says_nothing_when_its_parent_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "ended.py").write_text(ENDED_MEANWHILE)
+    command = [sys.executable, "ended.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGTERM
+    assert "Traceback" not in ended.stderr
+
+
 @contextmanager
 def started(
     command: Sequence[str], folder: Path, heeding: signal.Signals = signal.SIGTERM

@@ -268,7 +268,7 @@ class Tailwind(Scheme, name="tailwind"):
                     for link in self.links:
                         yield from link.mend()
                     self.links = [link for link in self.links if not link.lost]
-                    segment = 0
+                    segment, self.tail, self.index = 0, 0, {}
 
         def recover_segment(self, thread: Thread, segment: int) -> Code:
             """Take a segment's longest replica, and have the others completed and sealed; False where there is none."""

@@ -129,6 +129,17 @@ def test_a_mirror_that_is_not_in_step_takes_over_only_where_nobody_else_is_left(
         assert stance is None or result.scheme.roles[name][0].stance is stance
 
 
+def test_a_machine_that_is_lost_while_it_is_away_is_not_switched_on():
+    made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
+    failures = [{"at": "10 us", **AWAY}, {"at": "3 ms", "fault": "primary[0] lost"}]
+    made = Draft.of(made).with_(failures=failures).build()
+    (variant,) = made.variants()
+    result = performed(made, variant)
+    primary, mirror = (result.scheme.roles[name][0] for name in ("primary", "mirror"))
+    assert primary.node.off and mirror.stance is Stance.ALONE
+    assert all(operation.outcome for operation in result.history.operations)
+
+
 # the window -----------------------------------------------------------------------------------------------------------
 @pytest.mark.long
 def test_sync_loses_updates_in_the_window_and_syncflush_none():
