@@ -49,13 +49,13 @@ def timeline(example: Counterexample) -> list[str]:
         lines += _event(row, row.side in clients, _prefix(row, clients, servers), width)
     what = next((row.text for row in example.timeline if row.mark == CRASH), "power failure")
     lines.append(f"  -- {what}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
-    marked = [row for row in after if row.mark == LOST]
-    for text in [row.text for row in marked] or [lost_text(line) for line in example.lost]:
-        lines += _lost(text, width)
+    marked = [(row.side, row.text) for row in after if row.mark == LOST]
+    for side, text in marked or [(line.node, lost_text(line)) for line in example.lost]:
+        lines += _lost(f"{side}: {text}" if len(servers) > 1 else text, width)
     for row in after:
         if row.time_ps > example.instant_ps:  # survivors run on
-            left = not _is_node(row)
-            lines += _event(row, left, "" if row.side in servers else f"{row.side}: ", width)
+            prefix = _prefix(row, clients, servers) if row.side in servers else f"{row.side}: "
+            lines += _event(row, not _is_node(row), prefix, width)
         elif row.mark != LOST:
             lines += _event(row, row.side in clients or not _is_node(row), "", width, timed=False)
     return lines + _explanation(example, after, width)
@@ -114,17 +114,19 @@ def _is_node(row: TimelineRow) -> bool:
 
 
 def _sides(rows: Sequence[TimelineRow], left: bool) -> list[str]:
-    """The clients, or the nodes, in order of appearance; fresh ones after the crash do not head a column."""
+    """The clients, or the nodes, in order of appearance; clients that are new after the crash do not head a column."""
+    if not left:
+        return list(dict.fromkeys(row.side for row in rows if _is_node(row)))
     crash = next((i for i, row in enumerate(rows) if row.mark == CRASH), len(rows))
-    names = dict.fromkeys(row.side for row in rows[:crash] if row.side and row.mark != LOST)
-    return [name for name in names if name.startswith("client") is left]
+    names = dict.fromkeys(row.side for row in rows[:crash])
+    return [name for name in names if name.startswith("client")]
 
 
 def _title(names: Sequence[str], kind: str) -> str:
     if len(names) == 1:
         return names[0]
-    numbers = [name.removeprefix(kind).strip() for name in names]
-    return f"{kind}s {', '.join(numbers)}" if names and all(numbers) else ", ".join(names) or kind
+    numbers = [name.removeprefix(f"{kind} ") for name in names]
+    return f"{kind}s {', '.join(numbers)}" if all(map(str.isdigit, numbers)) and names else ", ".join(names) or kind
 
 
 def _prefix(row: TimelineRow, clients: Sequence[str], servers: Sequence[str]) -> str:

@@ -230,8 +230,10 @@ def build_system(
     for name, role in kind.role_types.items():
         count = scenario.role(name)
         threads = role.cores_for(everyone, count.processes, count.threads)
-        machines = count.machines if role.counted_by is None else int(kind.option(role.counted_by))
-        machines = max(machines, 1 if role.at_least_by is None else int(kind.option(role.at_least_by)))
+        if role.counted_by is not None:
+            machines = int(kind.option(role.counted_by))
+        else:
+            machines = max(count.machines, 1 if role.at_least_by is None else int(kind.option(role.at_least_by)))
         machines += observer and role.invokes
         spec = NodeSpec(
             count.cores or threads,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from rpsim.app.terminal.summary import closing, costs, counterexample, findings,
 from rpsim.app.terminal.text import table
 from rpsim.app.terminal.timeline import heading, timeline
 from rpsim.protocols.guarantees import ALWAYS, Condition
+from rpsim.validation.crash.findings import TimelineRow
 
 from . import fakes
 
@@ -51,6 +53,14 @@ def test_the_timeline_of_two_clients_and_two_servers_says_who():
     assert found.count("LOST") == 2, "lines without a row of their own are told from the fates"
     assert "index[17] may still be in the" in found and "no sfence" in found
     assert "client 99" not in found.splitlines()[0], "a fresh client after the failure heads no column"
+
+
+def test_of_three_machines_each_row_says_whose_it_is():
+    late = TimelineRow(1_234_700_000, "server[2]", "power is back")
+    found = text(timeline(replace(fakes.crowded(), timeline=(*fakes.crowded().timeline, late))))
+    assert "server[0], server[1], server[2]" in found.splitlines()[0]
+    assert "server[1]: index[17] stored" in found and "server[2]: power is back" in found
+    assert " ".join(found.split()).count("server[1]: index[17] may still be in the") == 1
 
 
 @pytest.mark.parametrize("example", [fakes.lost_put(), fakes.crowded()], ids=["lost put", "crowded"])

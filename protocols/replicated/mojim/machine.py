@@ -168,6 +168,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.room_until = self.slots
         """Up to this position the log has room, as far as is known."""
         self.link: PrimitiveRequester | None = None
+        self.backups: dict[int, Connection] = {}
+        """The ways to backups, by number, once something has been sent on."""
         self.late: deque[Ranges] = deque()
         """What the mode async has not sent yet."""
         self.woken, self.asked, self.room, self.joins = (Signal(self.system.clock) for _ in range(4))

@@ -163,14 +163,13 @@ class Mojim(Scheme, name="mojim"):
         def begin(self) -> None:
             self.listener = Listener(self.node, {})
             self.key = self.listener.register(self.image, self.length).key
-            self.links: dict[MojimMachine, Connection] = {}
 
     def send_on(self, thread: Thread, mirror: MojimMachine, ranges: Ranges) -> Code:
         """The mirror's CPU writes what it has applied to the backups."""
         for backup in self.roles["backup"]:
-            link = backup.links.get(mirror)
+            link = mirror.backups.get(backup.number)
             if link is None:
-                link = backup.links[mirror] = backup.listener.accept(thread, mirror.node, mirror.value_bytes)
+                link = mirror.backups[backup.number] = backup.listener.accept(thread, mirror.node, mirror.value_bytes)
             for number, value in ranges:
                 yield from link.write(backup.image + number * mirror.value_bytes, backup.key, value)
 

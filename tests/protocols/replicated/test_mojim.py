@@ -49,6 +49,10 @@ def test_the_log_comes_round_and_the_mirror_and_its_backups_follow():
     assert sum(a != b for a, b in zip(*images, strict=True)) < 3 * 100  # what is in the log and not applied
 
 
+def test_there_are_as_many_backups_as_the_option_says():
+    assert [len(ran(name).system.nodes["backup"]) for name in ("mojim", "mojim[backups=2]")] == [0, 2]
+
+
 def test_a_gmsync_is_one_mark_for_all_its_ranges():
     one = ran("mojim", mix="update-only", operations=12, keys=4, batch=4)
     assert one.scheme.roles["primary"][0].msyncs == 3 and one.scheme.roles["primary"][0].tail == 12
@@ -101,10 +105,17 @@ def test_a_machine_that_fails_again_while_it_joins_joins_later(again_us):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", ["primary[0] power then mirror[0] power", "mirror[0] power then primary[0] power"])
-def test_two_that_are_away_at_once_find_each_other_again(fault):
+@pytest.mark.parametrize(
+    "name, fault, operations",
+    [
+        ("mojim", "primary[0] power then mirror[0] power", 1),
+        ("mojim", "mirror[0] power then primary[0] power", 1),
+        ("mojim[apply=1, backups=1, heartbeat=10 us]", "primary[0] power then mirror[0] power", 2),
+    ],
+)
+def test_two_that_are_away_at_once_find_each_other_again(name, fault, operations):
     """Also where the mirror fails while it takes over, or while the primary joins it."""
-    states, stuck = waiting("mojim", fault, operations=1)
+    states, stuck = waiting(name, fault, operations=operations)
     assert states > 100 and not stuck
 
 
