@@ -96,7 +96,8 @@ class Listener:
 
     def until_listening(self, thread: Thread) -> Code:
         """Wait, as a client whose connection broke, until a connection would be accepted: by this process, or by the
-        successor that listens first if this one dies before it does, or has lost its power.
+        successor that listens first if this one dies before it does, or has lost its power. Where a machine has several
+        listeners any of them ends it: look again.
         """
         if not self.listening:
             signal = Signal(thread.clock)

@@ -348,7 +348,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             yield from self.is_alone(thread)
             self.serve_clients(None)
         elif not both or self.scheme.decides(self):
-            yield from there.joining.until_listening(thread)
+            while not there.joining.listening:
+                yield from there.joining.until_listening(thread)
             joining = there.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
             if both or not (yield from joining.call(Join, unused=0)):
                 yield from self.agree(thread)
