@@ -123,6 +123,10 @@ class SoftwareThread:
         self.account.software_ps += cost_ps
         yield self.core.run(self, cost_ps)
 
+    def work_for(self, duration: str) -> Code:
+        """Software that takes a time of a core which a scheme's option names: ``75 us``. Raises ValueError for none."""
+        return self.work(parse_duration_ps(duration))
+
     def burn(self) -> Code:
         """A program that computes for ever. Raises ValueError on a core that has no time slices."""
         if not self.core.fair:

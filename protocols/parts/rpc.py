@@ -12,10 +12,11 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...models.cpu import Signal, Thread
+from ...models.cpu import Thread
 from ...models.system import Node
 from ...models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
 from ..layout import Layout
+from .listening import Listening
 from .onesided import Door, Poster, VerbsError
 
 __all__ = ["PATIENCE", "Connection", "Listener", "VerbsError"]
@@ -48,7 +49,7 @@ class _Buffers:
         thread.post_recv(self.qp, RecvWR(0, self.receive, self.length))
 
 
-class Listener:
+class Listener(Listening):
     """The server's end of all connections to one node, served by threads that call :meth:`serve` by their numbers."""
 
     def __init__(
@@ -65,7 +66,7 @@ class Listener:
 
         A thread takes up to ``batch`` requests at a time.
         """
-        self.node = node
+        super().__init__(node)
         self._on_immediate = on_immediate
         self._message_bytes = message_bytes
         self._batch = batch
@@ -76,33 +77,10 @@ class Listener:
         self._accepted = 0
         self._sent = node.create_cq()
         self._ends: dict[int, _Buffers] = {}
-        self._listening = False
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
         return self.door.register(address, length)
-
-    def listen(self) -> None:
-        """From now on clients may connect; those that wait for a process of this node to listen do."""
-        self._listening = True
-        for signal in self.node.awaited_by:
-            signal.set()
-        self.node.awaited_by.clear()
-
-    @property
-    def listening(self) -> bool:
-        """Whether a connection would be accepted."""
-        return self._listening and not self.node.off
-
-    def until_listening(self, thread: Thread) -> Code:
-        """Wait, as a client whose connection broke, until a connection would be accepted: by this process, or by the
-        successor that listens first if this one dies before it does, or has lost its power. Where a machine has several
-        listeners any of them ends it: look again.
-        """
-        if not self.listening:
-            signal = Signal(thread.clock)
-            self.node.awaited_by.append(signal)
-            yield from thread.wait(signal)
 
     def accept(self, thread: Thread, node: Node, scratch_bytes: int, patience: str | None = None) -> Connection:
         """A connection for ``thread`` on ``node``, with room for one-sided transfers of ``scratch_bytes``.

@@ -22,6 +22,7 @@ from ...models.kernel.sockets import ConnectionReset, Epoll, Socket
 from ...models.kernel.sockets import connect as connected
 from ...models.system import Node
 from ..guarantees import ALWAYS, Claims, Condition
+from ..parts.listening import Listening
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .resp import NOTHING, OK, BadFormat, bulk, command, parse, parse_reply
 from .store import key_of
@@ -85,7 +86,7 @@ class Redis(Scheme):
         def _call(self, session: RedisSession, data: bytes) -> Code:
             thread = session.thread
             if session.socket is None:
-                yield from self.scheme.roles["server"][0].until_listening(thread)
+                yield from self.scheme.roles["server"][0].listener.until_listening(thread)
                 session.socket = self._open(thread)
             socket, came = session.socket, b""
             try:
@@ -127,7 +128,8 @@ class Redis(Scheme):
             self._next_sync: Deadline | None = None
             self._put_off_until: Deadline | None = None
             self._job = Signal(self.node.system.clock)
-            self._listening = self._broken = False
+            self.listener = Listening(self.node)
+            self._broken = False
 
         # connections ----------------------------------------------------------------------------------------
         def accept(self, socket: Socket) -> None:
@@ -135,13 +137,6 @@ class Redis(Scheme):
             self.node.process(self.node.name).own(socket)
             self._epoll.add(socket)
             self._requests[socket] = b""
-
-        def until_listening(self, thread: Thread) -> Code:
-            """Wait, as a client whose connection broke, until a process of this machine accepts connections."""
-            if not self._listening:
-                signal = Signal(thread.clock)
-                self.node.awaited_by.append(signal)
-                yield from thread.wait(signal)
 
         @override
         def start(self) -> None:
@@ -151,10 +146,7 @@ class Redis(Scheme):
             process.start(self._serve(self.node.thread(0, "redis-server")))
             if self.scheme.every_second:
                 process.start(self._sync_in_background(self.background_thread(0, "bio_aof")))
-            self._listening = True
-            for signal in self.node.awaited_by:
-                signal.set()
-            self.node.awaited_by.clear()
+            self.listener.listen()
 
         # the loop ---------------------------------------------------------------------------------------------
         def _serve(self, thread: Thread) -> Code:

@@ -25,7 +25,7 @@ STOREYS: Mapping[str, Sequence[str]] = {
     ),
     "protocols": (
         "failures guarantees layout request", "objects naming primitives", "scheme", "registry parts",
-        "efactory rflush shapes structures", "rnvm pmr pdpm groups replicated filesystems filemr hotpot",
+        "efactory rflush shapes structures", "rnvm pmr pdpm groups replicated filesystems filemr hotpot", "mongodb",
     ),
     "scenarios": (
         "history keyspace ycsb arguments", "values pagerank transactions", "calls schema", "build", "run", "sweep",

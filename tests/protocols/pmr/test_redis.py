@@ -134,7 +134,7 @@ def test_a_file_that_is_no_aof_keeps_the_server_down() -> None:
     inode.pages[0].data[40:44] = b"\0\0\0\0"
     clock.run_until(clock.start(server.recover(server.node.thread(0, "recovery"))))
     server.start()
-    assert not server._listening
+    assert not server.listener.listening
 
 
 def test_a_last_command_that_is_cut_short_is_cut_off() -> None:
