@@ -17,7 +17,7 @@ from rpsim.models.profiles.platform import load_platform
 from rpsim.sim.errors import InputError
 from rpsim.validation.published.curves.board import PointTask, chosen, run, simulate
 from rpsim.validation.published.curves.curves import FOLDER, components, load_curves, read_curves
-from rpsim.validation.published.experiments import cores, inbound, raw_paths, rings, scale, tails
+from rpsim.validation.published.experiments import cores, inbound, rings, scale, tails
 from rpsim.validation.published.experiments.experiments import experiments
 from rpsim.validation.published.scoreboard import Bound, ClaimStatus
 
@@ -29,8 +29,7 @@ GUARDED = [(curve, x) for curve in CURVES for x in CHEAPER.get(curve.id, curve.q
 
 LESS = {
     (cores, "TOTAL_BYTES"): 4, (cores, "TOTAL_OF_DIMM_BYTES"): 4, (inbound, "BYTES"): 4, (inbound, "MOST_WRITES"): 4,
-    (raw_paths, "SSD_ROUNDS"): 4, (rings, "WARM_ROUNDS"): 2, (rings, "ROUNDS"): 2, (tails, "OPERATIONS"): 4,
-    (tails, "TRAFFIC_BYTES"): 2,
+    (rings, "WARM_ROUNDS"): 2, (rings, "ROUNDS"): 2, (tails, "OPERATIONS"): 4, (tails, "TRAFFIC_BYTES"): 2,
 }  # fmt: skip
 """How many times less than the board's experiments those that run here do: enough for a factor of two."""
 SETTLES_LATE = {"dram-under-reads"}
@@ -40,7 +39,6 @@ LESS_SCALED_VERBS = 2
 """Those on a scaled SRAM: with fewer its caches are not warm."""
 
 FAR = {
-    ("PMR-raw-pmem-4k", 4096): 0.18, ("PMR-bw-pmem", 4096): 3.25, ("PMR-bw-ssd-4k", 4096): 2.12,
     ("dram-under-reads", 84.2): 0.48, ("persist-places", "random"): 0.474,
     ("far-share-4", "1:1"): 2.63,
 }  # fmt: skip

@@ -137,9 +137,24 @@ def test_memory_bandwidth_that_others_take_is_not_there():
     assert beside.throughput_ops_per_s < 0.9 * alone.throughput_ops_per_s
 
 
+@pytest.mark.long
+def test_what_others_write_to_dram_takes_the_channels_from_optane_too():
+    """120 of the 128 GB/s of six channels: a line has its turn after 48 ns, and an Optane DIMM 1.3 of its 2.2 GB/s."""
+    platform = load_platform("optane-adr")
+    left = without(platform, [("dram", 480 * 10**9)])
+    assert (platform.imc.wpq_accept_ps, left.imc.wpq_accept_ps) == (3_000, 48_000)
+    assert without(platform, [("dram", 80 * 10**9)]).imc.wpq_accept_ps == 3_555
+    big = {"kind": "ycsb", "mix": "update-only", "keys": 20, "value": "16 KiB", "operations": 100}
+    load = {"background": [{"kind": "memory", "device": "dram", "bandwidth": "60 GB/s"}]}
+    alone, beside = run(workload=big), run(workload=big, server=load)
+    assert beside.throughput_ops_per_s < 0.9 * alone.throughput_ops_per_s
+
+
 def test_no_more_can_be_taken_than_there_is():
     with pytest.raises(ValueError, match="its DIMMs have"):
         without(load_platform("optane-adr"), [("pm", 10**12)])
+    with pytest.raises(ValueError, match="its channels carry 64 GB/s both ways"):
+        without(load_platform("optane-adr"), [("dram", 520 * 10**9)])
     with pytest.raises(ValueError, match="has no DIMMs"):
         without(load_platform("pmr"), [("pmr", 1)])
 
