@@ -75,7 +75,7 @@ def test_a_point_without_a_number_is_left_out(tmp_path, monkeypatch):
 # without effect -------------------------------------------------------------------------------------------------------
 
 OTHERWISE = {
-    "pcie.generation": "4", "pcie.lanes": "8", "pcie.rcb": "128 B", "llc.line": "128 B", "imc.channels": "2",
+    "pcie.generation": "4", "pcie.lanes": "8", "pcie.rcb": "128 B", "llc.line": "128 B",
     "cpu.cores": "3", "drives.haishen5_flash.hold_up": "99 ms",
 }  # fmt: skip
 EFFECTIVE = [
@@ -91,6 +91,7 @@ EFFECTIVE = [
     ("pcie.replay", "9 us", reading_runs.verbs),
     ("media.dram.refresh", "5 us", reading_runs.verbs),
     ("media.optane.read_behind_writes", "0", reading_runs.verbs),
+    ("imc.channels", "1", reading_runs.scheduling),
     ("cpu.os.stray", "9 us", reading_runs.scheduling),
     ("nic.rx_occupancy", "3 us", reading_runs.losses),
     ("peers.haishen5.mmio_read", "9 us", reading_runs.storage),

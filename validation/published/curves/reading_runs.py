@@ -78,7 +78,7 @@ def scheduling(wrap: Wrap) -> list[float]:
         "threads": 4,
         "cores": 2,
         "pinned": False,
-        "background": [{"kind": "compute", "threads": 2}, {"kind": "memory", "device": "pm", "bandwidth": "5 GB/s"}],
+        "background": [{"kind": "compute", "threads": 2}, {"kind": "memory", "device": "pm", "bandwidth": "10 GB/s"}],
     }
     client: RoleFields = {"processes": 4, "cores": 2, "background": [_packets()]}
     roles = {"server": server, "client": client}
