@@ -17,7 +17,7 @@ from ...sim.clock import Clock
 from ...sim.streams import Streams
 from ...sim.trace import Chunk, Trace
 from ..durability.rules import Circumstances, Placement
-from ..memory.devices import DEVICE_SPAN_BITS, OFFSET_MASK, AddressSpace, Destination, MemoryDevice
+from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK, AddressSpace, Destination, MemoryDevice
 from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.platform import Platform
@@ -125,6 +125,10 @@ class HostMemory(RootComplex):
     def late_release_ps(self, name: str) -> int:
         """How much later an ATOMIC WRITE shows, which later WRITEs may overtake: 0 unless schedules are explored."""
         return self.draw(f"releases of {name}", self.late_up_to_ps) if self.late_up_to_ps else 0
+
+    def peer_late_up_to_ps(self, number: int) -> int:
+        """At most how late writes to that destination show that are in order among themselves: 0 of host memory."""
+        return 0 if number == HOST_MEMORY else self.platform.pcie.peer_late_ps
 
     def draw(self, name: str, n: int) -> int:
         """One of ``n``: a choice of the hardware that this run's schedule makes, from the stream of that name."""

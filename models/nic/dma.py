@@ -89,7 +89,7 @@ class DmaReader:
             looked_at_ps = host.looked_at_ps(at_root_ps)
         else:  # all writes ahead of it are known already
             looked_at_ps, latency_ps = at_root_ps, peer.dma_read_ps(0, length)
-            served = peer.read_ready_ps(at_root_ps + latency_ps // 2), latency_ps
+            served = peer.read_ready_ps(max(at_root_ps, not_before_ps) + latency_ps // 2), latency_ps
         looked_at_ps = looked_at_ps if looked_at_ps > not_before_ps else not_before_ps
         found = looked_at_ps, next(self._numbers), at_root_ps, address, length, served, look, sooner_ps
         heappush(self._requests, found)

@@ -73,7 +73,9 @@ class Inbound:
         number = self._host.attached[address >> DEVICE_SPAN_BITS].destination.number
         found = self._lanes.get(number)
         if found is None:
-            found = self._lanes[number] = Lanes(self._host, self._name, self._piece_bytes)
+            found = self._lanes[number] = Lanes(
+                self._host, self._name, self._piece_bytes, self._host.peer_late_up_to_ps(number)
+            )
             self._anywhere[number] = address
         return found
 

@@ -33,10 +33,15 @@ class Operand:
 class Lanes:
     """The channels of ``name`` (a queue pair at its responder) to one destination; made when they are needed."""
 
-    def __init__(self, host: HostMemory, name: str, piece_bytes: int | None = None) -> None:
-        """WRITEs without order become visible in aligned pieces of ``piece_bytes``; None: TLP by TLP."""
+    def __init__(self, host: HostMemory, name: str, piece_bytes: int | None = None, late_up_to_ps: int = 0) -> None:
+        """WRITEs without order become visible in aligned pieces of ``piece_bytes``; None: TLP by TLP.
+
+        Those in order keep it among themselves, and are late by less than ``late_up_to_ps``: writes to elsewhere may
+        show before them.
+        """
         self._host = host
         self._piece_bytes = piece_bytes
+        self._late_up_to_ps = late_up_to_ps
         self._trace = host.trace
         self._name = name
         self._in_order: int | None = None
@@ -168,9 +173,11 @@ class Lanes:
             if self.loose is None:
                 self.loose = self._trace.channel(f"{self._name}, in any order", loose=True)
             return self.loose, (), self._host.late_ps(self._name), False
+        up_to_ps = self._late_up_to_ps
+        late_ps = self._host.draw(f"peer writes of {self._name}", up_to_ps) if up_to_ps else 0
         if self.loose is None:
-            return self.in_order, (), 0, False
-        return self.in_order, ((self.loose, self._trace.count(self.loose)),), 0, True
+            return self.in_order, (), late_ps, bool(up_to_ps)
+        return self.in_order, ((self.loose, self._trace.count(self.loose)),), late_ps, True
 
     def write_result(
         self,
@@ -196,8 +203,9 @@ class Lanes:
         behind = tuple(counts.items())
         number = len(trace.chunks)
         visible_ps = self._host.dma_write(
-            address, data, channel, writer, accepted_ps, transit_ps, arrive_ps, behind=behind
-        )
+            address, data, channel, writer, accepted_ps, transit_ps, arrive_ps, behind=behind,
+            not_before_ps=self.placed_ps + 1 if self._late_up_to_ps else 0,
+        )  # fmt: skip
         if single:
             trace.shown[number] = frozenset(single)
         self.placed_ps = max(self.placed_ps, visible_ps)

@@ -16,6 +16,8 @@ from ...sim.stations import Pipe
 from ..memory.buffer import Buffer
 from ..profiles.parameters.storage import PeerParameters
 
+LATE_REMEMBERED = 64
+"""Of more writes that are late those are forgotten which the region has."""
 READ_IS_BARRIER = 1
 STATUS_IS_BARRIER = 2
 
@@ -32,7 +34,9 @@ class PeerDevice:
         self.last_visible_ps = 0
         """When everything that came so far is in the buffer."""
         self.last_kept_ps = 0
-        """When everything that came so far is in the region."""
+        """When everything that came so far is in the region. Of both, what is late is left out."""
+        self._late: list[tuple[int, int]] = []
+        """Writes that are late: when the buffer shows each, and when the region has it."""
 
     def dma_write(self, arrive_ps: int, n_bytes: int, late_ps: int = 0, not_before_ps: int = 0) -> tuple[int, int]:
         """A write of the adapter is at its root port; returns when the buffer shows it and when the region has it."""
@@ -52,8 +56,19 @@ class PeerDevice:
         self.last_visible_ps = max(self.last_visible_ps, taken_ps)
         visible_ps = max(taken_ps + late_ps, not_before_ps)
         kept_ps = max(visible_ps, out_ps) + self.parameters.settle_ps
-        self.last_kept_ps = max(self.last_kept_ps, kept_ps)
+        if visible_ps > taken_ps:
+            self._late.append((visible_ps, kept_ps))
+        else:
+            self.last_kept_ps = max(self.last_kept_ps, kept_ps)
         return visible_ps, kept_ps
+
+    def _all_kept_ps(self, arrive_ps: int) -> int:
+        """When the region has all that a barrier finds which arrives then: what is late it waits for once it is there.
+        """
+        if len(self._late) > LATE_REMEMBERED:
+            self._late = [late for late in self._late if late[1] > arrive_ps]
+        there = [kept_ps for visible_ps, kept_ps in self._late if visible_ps <= arrive_ps]
+        return max(self.last_kept_ps, *there) if there else self.last_kept_ps
 
     def read_ready_ps(self, arrive_ps: int) -> int:
         """When a read of the region that arrives now is served: behind all writes, and their barrier if it is one.
@@ -62,7 +77,7 @@ class PeerDevice:
         """
         ordered = self._elastic is not None and not self.parameters.read_bypass
         waits = ordered or self.parameters.pmrwbm & READ_IS_BARRIER
-        return max(arrive_ps, self.last_visible_ps, self.last_kept_ps if waits else 0)
+        return max(arrive_ps, self.last_visible_ps, self._all_kept_ps(arrive_ps) if waits else 0)
 
     def dma_read_ps(self, n_bytes: int) -> int:
         """Round trip of a read by the adapter, without serialisation."""
@@ -95,5 +110,5 @@ class PeerDevice:
         """How long a core's read of PMRSTS takes, which may be the write barrier."""
         arrive_ps = start_ps + self.parameters.mmio_read_ps // 2
         barrier = self.parameters.pmrwbm & STATUS_IS_BARRIER
-        ready_ps = max(arrive_ps, self.last_visible_ps, self.last_kept_ps if barrier else 0)
+        ready_ps = max(arrive_ps, self.last_visible_ps, self._all_kept_ps(arrive_ps) if barrier else 0)
         return ready_ps - arrive_ps + self.parameters.mmio_read_ps

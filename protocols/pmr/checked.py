@@ -2,7 +2,9 @@
 
 No paper's: what ``pmraccess`` lacks. A chunk begins with its generation, which the server stores whenever a client gets
 it. An entry's head has, behind the plain one, a word for its place, which is 0 until the server has executed the
-update, and a CRC32 over generation, plain head, key and value. Entries take whole words, so that a place is one.
+update, a CRC32 over generation, plain head, number, key and value, and the request's number on its connection: without
+it a request that lies where a later one belongs, which has not come yet, would be taken for that. Entries take whole
+words, so that a place is one.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ class CheckedHead(Layout):
     sequence = U64()
     """The update's place, from 1, stored by the server; 0: it was not executed."""
     checksum = U32()
-    """CRC32 of key and value, combined with that of generation and plain head by exclusive or: so either is found by
-    itself, and key and value are one range."""
-    unused = U32()
+    """CRC32 of key and value, combined with that of plain head, generation and number by exclusive or: so either is
+    found by itself, and key and value are one range."""
+    number = U32()
+    """The request's on its connection, from 1."""
 
 
 class CheckedEntries(ChunkEntries):
@@ -45,14 +48,16 @@ class CheckedEntries(ChunkEntries):
         return -(-super().length(key_bytes, value_bytes) // WORD) * WORD
 
     @override
-    def write(self, thread: Thread, op: int, key: bytes, value: bytes = b"", generation: int = 0) -> Code:
-        return (yield from self._pack(thread, ChunkEntry(op, key, value, 0), generation)) + NUL
+    def write(self, thread: Thread, request: ChunkEntry, generation: int = 0) -> Code:
+        return (yield from self._pack(thread, request, generation)) + NUL
 
     def _pack(self, thread: Thread, entry: ChunkEntry, generation: int) -> Code:
         plain = pack_head(entry.op, entry.key, entry.value)
         body = yield from thread.crc32_of(entry.key + entry.value)
-        head = yield from thread.crc32_of(plain + generation.to_bytes(WORD, "little"))
-        more = CheckedHead.pack(operation=0, value_length=0, sequence=entry.sequence, checksum=body ^ head, unused=0)
+        head = yield from thread.crc32_of(covered(plain, generation, entry.number))
+        more = CheckedHead.pack(
+            operation=0, value_length=0, sequence=entry.sequence, checksum=body ^ head, number=entry.number
+        )
         data = plain + more[EntryHead.size :] + entry.key + entry.value
         return data.ljust(self.length(len(entry.key), len(entry.value)), b"\0")
 
@@ -74,7 +79,7 @@ class CheckedEntries(ChunkEntries):
         if op not in (PUT, GET, CHUNKALLOC) or end > room:
             return None
         head = CheckedHead.unpack(data)
-        plain = yield from thread.crc32_of(data[: EntryHead.size] + generation.to_bytes(WORD, "little"))
+        plain = yield from thread.crc32_of(covered(data[: EntryHead.size], generation, head.number))
         expected = head.checksum ^ plain
         if ahead > CheckedHead.size:
             if end > len(data):
@@ -87,7 +92,7 @@ class CheckedEntries(ChunkEntries):
             data += yield from thread.load(address + len(data), end - len(data))
         key_end = CheckedHead.size + key_length
         length = self.length(key_length, value_length)
-        return ChunkEntry(op, data[CheckedHead.size : key_end], data[key_end:end], length, head.sequence)
+        return ChunkEntry(op, data[CheckedHead.size : key_end], data[key_end:end], length, head.sequence, head.number)
 
     def matches(self, thread: Thread, address: int, length: int, expected: int) -> Code:
         """Whether key and value have their checksum."""
@@ -97,3 +102,8 @@ class CheckedEntries(ChunkEntries):
     def place_of_sequence(address: int) -> int:
         """Where the place of the entry at an address is."""
         return address + CheckedHead.offset_of("sequence")
+
+
+def covered(plain: bytes, generation: int, number: int) -> bytes:
+    """What the checksum of a head is over."""
+    return plain + generation.to_bytes(WORD, "little") + number.to_bytes(4, "little")

@@ -39,6 +39,8 @@ class ChunkEntry(NamedTuple):
     length: int
     sequence: int = 0
     """Its place among all updates, where entries have one."""
+    number: int = 0
+    """That of the request on its connection, where entries have one."""
 
 
 class ChunkEntries:
@@ -52,10 +54,10 @@ class ChunkEntries:
         """The bytes of a request, without the terminator."""
         return self.head_bytes + key_bytes + value_bytes
 
-    def write(self, thread: Thread, op: int, key: bytes, value: bytes = b"", generation: int = 0) -> Code:
+    def write(self, thread: Thread, request: ChunkEntry, generation: int = 0) -> Code:
         """The bytes of a request and its terminator; ``generation`` is the chunk's."""
         yield from ()
-        return pack_head(op, key, value) + key + value + NUL
+        return pack_head(request.op, request.key, request.value) + request.key + request.value + NUL
 
     def image(self, thread: Thread, entries: Sequence[ChunkEntry], generation: int = 0) -> Code:
         """The bytes of a chunk with these updates, as they were found in one of that generation."""

@@ -76,6 +76,8 @@ class ServedChunk(Served):
         self.chunk: int | None = None
         """Its number."""
         self.generation = 0
+        self.requests = 0
+        """How many have been taken, where they have numbers."""
         self.granted = granted
         """Raised when a client that connects has its first chunk."""
 
@@ -92,13 +94,17 @@ class ChunkSession(StackSession):
     """Where its chunk begins; 0: it has none yet."""
     off: int = 0
     generation: int = 0
+    requests: int = 0
+    """How many it has made on its connection."""
 
     @override
     def call(self, op: int, key: bytes, value: bytes = b"") -> Code:
         yield from self.has_chunk()
         if op != CHUNKALLOC:
             yield from self.has_room(op, key, value)
-        data = yield from self.scheme.entries.write(self.thread, op, key, value, self.generation)
+        self.requests += 1
+        request = ChunkEntry(op, key, value, 0, number=self.requests)
+        data = yield from self.scheme.entries.write(self.thread, request, self.generation)
         return (yield from self.ask(data))
 
     def ask(self, data: bytes) -> Code:

@@ -4,7 +4,8 @@ No paper's: the control beside ``pmraccess``. Entries have checksums and places 
 the server's thread stores the next place into the entry, waits for a write barrier of the region (a read of it, or of
 PMRSTS, as the drive's PMRCAP says), and only then has the store execute the update, so that no reader sees what may
 still be lost. A chunk's new generation is stored and waited for before a client has the chunk. Recovery keeps of each
-key the update with the last place. A request whose bytes have not all come yet, or not in order, is waited for.
+key the update with the last place. PCIe keeps no order between the region and the flag in DRAM: a request whose bytes
+have not all come yet is waited for, by its checksum and its number on the connection.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ class RepairedServer(ChunkServer):
 
     @override
     def parse(self, thread: Thread, end: ServedChunk) -> Code:
-        while (request := (yield from super().parse(thread, end))) is None:
+        while (request := (yield from super().parse(thread, end))) is None or request.number != end.requests + 1:
             thread.count("requests read in vain")
             if end.side.gone:
                 raise ConnectionBroken
+        end.requests += 1
         return request
 
     @override

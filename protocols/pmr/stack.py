@@ -59,7 +59,8 @@ class StackSession:
 
     def call(self, op: int, key: bytes, value: bytes = b"") -> Code:
         """One request; returns status and data of its reply."""
-        return (yield from self.exchange((yield from self.scheme.entries.write(self.thread, op, key, value))))
+        request = ChunkEntry(op, key, value, 0)
+        return (yield from self.exchange((yield from self.scheme.entries.write(self.thread, request))))
 
     def exchange(self, data: bytes) -> Code:
         """Send a request of these bytes; returns status and data of its reply."""

@@ -25,6 +25,7 @@ from ...protocols.scheme import OperationFailed, OutcomeUnknown
 from ...scenarios.history import Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
+from ...scenarios.schema.perturbed import punctual_platform
 from ...sim.trace import Trace
 from .checksums import Families, Guarded
 from .outcomes import Contents, Outcome, Outcomes, RecoveryReader, Remains
@@ -90,7 +91,7 @@ class Recoveries(Restart):
         """Of a range that has its checksum the bytes are known; of one that has not, that it has not."""
         self.runs += 1
         run = self._result
-        system = System(run.system.platform, self._specs, run.seed)
+        system = System(punctual_platform(run.system.platform), self._specs, run.seed)
         scheme = self._scheme(system)
         numbers: dict[int, int] = {}
         before: dict[LineKey, bytes] = {}

@@ -27,6 +27,7 @@ from ...scenarios.calls import probing
 from ...scenarios.history import Unread, Value
 from ...scenarios.run.experiment import client_thread
 from ...scenarios.run.results import RunResult
+from ...scenarios.schema.perturbed import punctual_platform
 from ...sim.bytespace import ByteSpace
 from ...sim.streams import Streams
 from .checksums import Guarded
@@ -285,7 +286,7 @@ class Restart:
         return built
 
     def _build(self) -> _Machines:
-        system = System(self._result.system.platform, self._specs, self._result.seed)
+        system = System(punctual_platform(self._result.system.platform), self._specs, self._result.seed)
         spaces = []
         for machines in system.nodes.values():
             for node in machines:

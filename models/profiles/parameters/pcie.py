@@ -49,6 +49,9 @@ class PcieParameters:
     """From the end of a TLP that an error has damaged until it is sent again."""
     staging_order: Literal["arrival", "round-robin", "random"] = "arrival"
     """In which order the adapter's arbiter lets packets of several queue pairs go from staging to PCIe."""
+    peer_late_ps: int = 0
+    """At most how much later than in order an adapter's write to a device beside it shows than one to host memory: PCIe
+    keeps no order between the two. A schedule's choice; 0: none is late."""
 
     def __post_init__(self) -> None:
         known = self.generation in pcie_rate.GIGATRANSFERS and self.lanes in pcie_rate.LANES

@@ -8,7 +8,7 @@ from rpsim.protocols.guarantees import Condition
 from rpsim.validation.crash.explorer import Explorer
 
 from ...small import put, run, ycsb
-from .twins import ClearedEarly, NoBarrier, NoChecksum, NoSequence
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 REPAIRED = "pmraccess-repaired"
@@ -17,15 +17,22 @@ ORDER = [put(1, "k0"), put(0, "k0", 6_000)]
 """The client with the second chunk first."""
 
 
-def refuted(name, work, *, pmrwbm=2, whole=True, processes=1, keys=1, platform="pmr-testbed", ddio="off", value="16 B"):
-    """What every crash point of a run refutes."""
+def refuted(
+    name, work, *, pmrwbm=2, whole=True, processes=1, keys=1, platform="pmr-testbed", ddio="off", value="16 B",
+    perturb=(), schedules=1,
+):  # fmt: skip
+    """What every crash point of a run refutes, or of several that differ by what is perturbed."""
     vary = {
         "platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole else "word"], "pmrwbm": [pmrwbm],
     }  # fmt: skip
-    result = run(name, work, vary=vary, keys=keys, value=value, processes=processes)
-    found = Explorer(result).walk()
-    assert found.exhaustive
-    return found.first.keys() & {COMMITTED, LOST, DURABLE}
+    broken = set()
+    for schedule in range(schedules):
+        crash = {"perturb": list(perturb), "schedules": schedules} if perturb else {}
+        result = run(name, work, vary=vary, keys=keys, value=value, processes=processes, crash=crash, schedule=schedule)
+        found = Explorer(result).walk()
+        assert found.exhaustive
+        broken |= found.first.keys() & {COMMITTED, LOST, DURABLE}
+    return broken
 
 
 @pytest.mark.parametrize("pmrwbm", [1, 2])
@@ -39,6 +46,14 @@ def test_a_twin_without_a_barrier_loses_acknowledged_updates():
 
 def test_a_twin_without_a_sequence_brings_an_older_value_back():
     assert LOST in refuted(NoSequence.name, ORDER, processes=2)
+
+
+@pytest.mark.parametrize("pmrwbm", [1, 2])
+def test_a_flag_in_dram_may_come_before_its_request_in_the_region(pmrwbm):
+    """The paper's stack executes what lies there; the repaired one waits, but without numbers it repeats a GET."""
+    late = {"perturb": ["hardware"], "schedules": 6, "pmrwbm": pmrwbm, "keys": 2}
+    found = [refuted(name, ycsb(8, "a"), **late) for name in ("pmraccess", REPAIRED, NoNumber.name)]
+    assert {COMMITTED, LOST} <= found[0] and found[1] == set() and {COMMITTED, LOST} <= found[2]
 
 
 def test_a_twin_without_checksums_takes_torn_entries():

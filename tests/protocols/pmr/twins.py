@@ -9,6 +9,7 @@ from rpsim.models.cpu import Thread
 from rpsim.protocols.pmr.checked import CheckedEntries
 from rpsim.protocols.pmr.chunklog import ChunkFlush
 from rpsim.protocols.pmr.entries import ChunkEntries, ChunkEntry
+from rpsim.protocols.pmr.pmraccess import ChunkServer, ServedChunk
 from rpsim.protocols.pmr.repaired import PmrAccessRepaired, RepairedServer
 
 Code = Generator[Any, Any, Any]
@@ -35,6 +36,18 @@ class NoChecksum(PmrAccessRepaired, name="pmraccess-twin-no-checksum"):
 
     title = "checksums are not compared"
     entries: ClassVar[ChunkEntries] = _Unchecked()
+
+
+class NoNumber(PmrAccessRepaired, name="pmraccess-twin-no-number"):
+    """Whatever has its checksum is the request that the flag speaks of."""
+
+    title = "requests have no numbers"
+
+    class Server(RepairedServer):
+        def parse(self, thread: Thread, end: ServedChunk) -> Code:
+            while (request := (yield from ChunkServer.parse(self, thread, end))) is None:
+                pass
+            return request
 
 
 class NoSequence(PmrAccessRepaired, name="pmraccess-twin-no-sequence"):

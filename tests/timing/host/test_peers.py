@@ -87,6 +87,51 @@ def test_a_read_of_the_region_waits_for_the_barrier_if_it_is_one(pmrwbm, waits):
     assert (done.ps > kept) is waits
 
 
+def late_rig(seed):
+    rig = pmr_rig()
+    late = replace(rig.platform, pcie=replace(rig.platform.pcie, peer_late_ps=2_000_000))
+    return Rig(late, seed=seed)
+
+
+def test_where_writes_to_the_device_may_be_late_one_to_host_memory_overtakes_them_and_no_other_does():
+    """PCIe keeps no order between the two; a READ of the device is behind them all the same."""
+    lead_ps = []
+    for seed in range(8):
+        rig = late_rig(seed)
+        dram = rig.server.node.memory["dram"].allocate(64, "flag")
+        key = rig.server_pd.reg_mr(dram, 64).key
+        rig.client.post_write(data=line(1))
+        rig.client.post_write(data=line(2), line=1)
+        post(rig.client, Opcode.IBV_WR_RDMA_WRITE, length=8, remote_address=dram, rkey=key)
+        assert rig.client.read(2 * LINE).data == line(1) + line(2)
+        region = rig.server.node.memory["pm"].number
+        first, second = (chunk.reached_ps[2] for chunk in rig.trace.chunks if chunk.device == region)
+        flag = next(chunk.reached_ps[2] for chunk in rig.trace.chunks if chunk.device != region)
+        assert first < second
+        lead_ps.append(first - flag)
+    assert min(lead_ps) < 0 and 500_000 < max(lead_ps) < 2_000_000
+    rig = pmr_rig()
+    rig.client.post_write(data=line(1))
+    assert rig.client.read(LINE).ps < max(late_read_ps(seed) for seed in range(4))
+
+
+def late_read_ps(seed):
+    rig = late_rig(seed)
+    rig.client.post_write(data=line(1))
+    return rig.client.read(LINE).ps
+
+
+@pytest.mark.parametrize(("pmrwbm", "look"), [(1, PeerDevice.read_ready_ps), (2, PeerDevice.status_read_ps)])
+def test_a_barrier_does_not_wait_for_what_is_late_before_it_is_there(pmrwbm, look):
+    drive = replace(load_platform("pmr", pmrwbm=pmrwbm).peers["haishen5"], settle_ps=SLOW)
+    idle, device = PeerDevice(drive), PeerDevice(drive)
+    prompt_ps = PeerDevice(drive).dma_write(0, LINE)[0]
+    shown_ps, kept_ps = device.dma_write(0, LINE, late_ps=SLOW)
+    assert (shown_ps, kept_ps) == (prompt_ps + SLOW, prompt_ps + 2 * SLOW)
+    assert look(device, shown_ps - drive.mmio_read_ps) == look(idle, shown_ps - drive.mmio_read_ps)
+    assert look(device, shown_ps) == look(idle, shown_ps) + kept_ps - shown_ps - (pmrwbm == 2) * drive.mmio_read_ps // 2
+
+
 def test_a_read_of_host_memory_does_not_wait_for_the_device_nor_the_other_way_round():
     rig = pmr_rig(3, settle_ps=SLOW)
     rig.client.post_write(data=line(1))
