@@ -63,7 +63,7 @@ class PeerDevice:
         return visible_ps, kept_ps
 
     def _all_kept_ps(self, arrive_ps: int) -> int:
-        """When the region has all that a barrier finds which arrives then: what is late it waits for once it is there."""
+        """When the region has all that a barrier finds which arrives then; what is late it finds once it is there."""
         if len(self._late) > LATE_REMEMBERED:
             self._late = [late for late in self._late if late[1] > arrive_ps]
         there = [kept_ps for visible_ps, kept_ps in self._late if visible_ps <= arrive_ps]
