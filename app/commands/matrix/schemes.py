@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ....models.profiles.platform import platform_names, platform_settings
 from ....protocols.guarantees import EXPLORED, Condition, Verdict, claimed
-from ....protocols.registry import scheme, small
+from ....protocols.registry import scheme
 from ....protocols.scheme import Scheme
 from ....sim.errors import InputError, Mistake, nearest
 from ....sim.jobs.cluster import workers
@@ -180,7 +180,7 @@ def main(options: argparse.Namespace) -> int:
         expected = "names of schemes, as in saw,erda (rpsim list schemes)"
         raise InputError(Mistake("nothing", expected, field="rpsim matrix schemes"))
     chosen = list(range(options.seed, options.seed + options.seeds))
-    jobs, wishes = _jobs(options, names, chosen)
+    jobs, asked = _jobs(options, names, chosen)
     inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
     target = folder(options.out, "schemes", inputs, chosen[0], "matrix")
     with workers(options.jobs, options.dask) as found:
@@ -188,7 +188,7 @@ def main(options: argparse.Namespace) -> int:
         late = unshown(jobs, outcomes, len(chosen))
         for number, outcome in zip(late, perform_all(list(late.values()), found, "matrix"), strict=True):
             outcomes[number] = outcome
-    rows = _rows(outcomes, jobs, wishes, names)
+    rows = _rows(outcomes, jobs, asked, names)
     fine = not any(row.refuted or row.by_seed for row in rows)
     entries = [row.document() for row in rows]
     agree = not any(row.by_seed for row in rows)
@@ -225,30 +225,33 @@ def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w-]+", name) else json.dumps(name)
 
 
-def _jobs(options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]) -> tuple[list[Job], list[Wish]]:
-    """A job for each cell and seed, and what is asked of its workload. Raises InputError with every mistake in the
-    options.
+def _jobs(
+    options: argparse.Namespace, names: Sequence[str], chosen: Sequence[int]
+) -> tuple[list[Job], list[tuple[str, Wish]]]:
+    """A job for each cell and seed; by job, the name that is asked about, and what is asked of its workload. Raises
+    InputError with every mistake in the options.
     """
     from ....scenarios.schema.load import load_scenario
 
     jobs: list[Job] = []
-    wishes: list[Wish] = []
+    asked: list[tuple[str, Wish]] = []
     mistakes: list[Mistake] = []
-    for wish, file, overrides in _scenarios(options, names):
+    for some, wish, file, overrides in _scenarios(options, names):
         try:
             scenario = load_scenario(file, overrides, chosen[0])
         except InputError as error:
             mistakes += error.mistakes
             continue
+        subjects = dict(zip(scenario.schemes, some, strict=True))  # a scenario's have the options that are set in it
         for index, variant in enumerate(scenario.variants()):
             shown = tuple(scheme(variant.scheme).claims) if options.quick else None
             for seed in chosen:
                 examples = shown if seed == chosen[0] else ()
                 jobs.append(Job(file, overrides, seed, index, True, also=EXPLORED, examples=examples, slider=False))
-            wishes += [wish] * len(chosen)
+            asked += [(subjects[variant.scheme], wish)] * len(chosen)
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
-    return jobs, wishes
+    return jobs, asked
 
 
 def unshown(jobs: Sequence[Job], outcomes: Sequence[JobOutcome], seeds: int) -> dict[int, Job]:
@@ -311,8 +314,10 @@ def _wished(wish: Wish, kind: type[Scheme], name: str) -> tuple[str, ...]:
     return own if wish.value is None else (f"workload.value={wish.value}", *own)
 
 
-def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[Wish, str, tuple[str, ...]]]:
-    """One scenario for all schemes that suffer a fault on the same platforms: its file, and what is set in it."""
+def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[list[str], Wish, str, tuple[str, ...]]]:
+    """One scenario for all schemes that suffer a fault on the same platforms: their names, what is asked of the
+    workload, its file, and what is set in it.
+    """
     where, less = _places(options, names), QUICK if options.quick else ()
     together: dict[tuple[Wish, str, str, Place, tuple[str, ...]], list[str]] = {}
     for name in names:
@@ -324,6 +329,7 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
             together.setdefault((wish, fault, scenario, place, own), []).append(name)
     return [
         (
+            some,
             wish,
             file_of(scenario),
             (
@@ -339,16 +345,15 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
 
 
 def _rows(
-    outcomes: Iterable[JobOutcome], jobs: Sequence[Job], wishes: Sequence[Wish], names: Sequence[str]
+    outcomes: Iterable[JobOutcome], jobs: Sequence[Job], asked: Sequence[tuple[str, Wish]], names: Sequence[str]
 ) -> list[SchemeRow]:
     """The cells, seeds together; scheme by scheme, each fault's platforms in a row."""
-    asked = {small(scheme(name)).name: name for name in names} | {name: name for name in names}
     cells: dict[tuple[str, str, Wish, str], dict[int, CrashReport]] = {}
     explored: dict[tuple[str, str, Wish, str], str] = {}
-    for outcome, job, wish in zip(outcomes, jobs, wishes, strict=True):
+    for outcome, job, (subject, wish) in zip(outcomes, jobs, asked, strict=True):
         report = outcome.crash
         assert report is not None and job.seed is not None
-        cell = asked[outcome.scheme], report.fault, wish, outcome.platform
+        cell = subject, report.fault, wish, outcome.platform
         cells.setdefault(cell, {})[job.seed], explored[cell] = report, outcome.scheme
     order = sorted(cells, key=lambda cell: names.index(cell[0]))
     return [

@@ -49,6 +49,13 @@ def test_a_quick_look_shows_counterexamples_of_refuted_claims_alone(capsys, tmp_
     assert set(row["counterexample"]) == set(row["refuted"]) and row["refuted"]
 
 
+def test_a_structure_is_explored_with_a_small_log_and_named_as_it_was_asked_for(capsys, tmp_path):
+    rows = document(capsys, 0, "stack on rnvm-r,saw", "--faults", "no fault", "--out", str(tmp_path))["rows"]
+    assert [(row["subject"], row["explored"]) for row in rows] == [
+        ("stack on rnvm-r", "stack on rnvm-r[log=2048 B]"), ("saw", "saw"),
+    ]  # fmt: skip
+
+
 def test_a_later_seed_shows_what_the_first_does_not():
     def outcome(*violated):
         verdicts = dict.fromkeys(violated, Verdict.VIOLATED) | {Condition.MONOTONIC: Verdict.HOLDS}
