@@ -24,7 +24,10 @@ STORE = ["no fault", "client[0] process", "server[0] process", "server[0] power"
 
 
 @pytest.mark.parametrize(
-    "name", sorted(n for n, kind in schemes().items() if "server" in kind.role_types and n != "octopus")
+    "name",
+    sorted(
+        n for n, kind in schemes().items() if "server" in kind.role_types and n not in ("octopus", "octopus-mongodb")
+    ),
 )
 def test_a_store_may_suffer_what_one_server_may(name):
     kind = schemes()[name]
