@@ -7,8 +7,8 @@ import pytest
 from rpsim.protocols.guarantees import Condition
 from rpsim.validation.crash.explorer import Explorer
 
-from ...small import put, run, ycsb
-from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence
+from ...small import get, put, run, ycsb
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 REPAIRED = "pmraccess-repaired"
@@ -42,6 +42,14 @@ def test_the_repaired_stack_keeps_what_it_acknowledged_in_order(pmrwbm):
 
 def test_a_twin_without_a_barrier_loses_acknowledged_updates():
     assert LOST in refuted(NoBarrier.name, ORDER, processes=2)
+
+
+def test_a_twin_that_executes_before_the_barrier_shows_what_is_lost():
+    """A reader comes between the two, while the core is away: else its reply takes longer than the barrier."""
+    work = [put(0, "k0"), *(get(1, "k0", 500 + 500 * turn) for turn in range(6))]
+    paused = {"processes": 2, "perturb": ["pauses"], "schedules": 8}
+    assert refuted(REPAIRED, work, **paused) == set()
+    assert DURABLE in refuted(SeenEarly.name, work, **paused)
 
 
 def test_a_twin_without_a_sequence_brings_an_older_value_back():

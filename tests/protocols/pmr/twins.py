@@ -50,6 +50,19 @@ class NoNumber(PmrAccessRepaired, name="pmraccess-twin-no-number"):
             return request
 
 
+class SeenEarly(PmrAccessRepaired, name="pmraccess-twin-seen-early"):
+    """The store has an update before the region certainly has it."""
+
+    title = "an update is executed before the barrier"
+
+    class Server(RepairedServer):
+        def execute_in_order(self, thread: Thread, end: ServedChunk, request: ChunkEntry) -> Code:
+            self.sequence += 1
+            yield from self.mark(thread, end.address, self.sequence)
+            yield from self.store.put(thread, request.key, request.value)
+            yield from self.barrier(thread, end.address)
+
+
 class NoSequence(PmrAccessRepaired, name="pmraccess-twin-no-sequence"):
     """Chunks are replayed by their numbers."""
 
