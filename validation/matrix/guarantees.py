@@ -109,13 +109,15 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
     rounds: tuple[str, ...] = ROUNDS if "slots" in kind.options and name == "server-power" else ()
     if name == SEVERAL:
         role = kind.role_types.get(fault.partition("[")[0])
-        if fault.endswith(IN_RECOVERY):
-            rounds = AGAIN
+        again = fault.endswith(IN_RECOVERY)
+        removes = role is not None and not (role.passive or role.invokes) and DELETE in kind.operations
+        if again:
+            rounds = (*AGAIN, *REMOVALS) if removes else AGAIN
         elif role is not None and role.passive:
             rounds = UNDISTURBED
-        elif role is not None and not role.invokes and DELETE in kind.operations:
+        elif removes:
             rounds = REMOVALS
-        if "segment" in kind.options and rounds != AGAIN:
+        if "segment" in kind.options and not again:
             rounds = (*SEGMENTS, *rounds)
         if chosen := small_options(kind):
             rounds = (f"options={json.dumps(chosen)}", *rounds)

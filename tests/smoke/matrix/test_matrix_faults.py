@@ -7,6 +7,7 @@ from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.matrix.guarantees import (
+    AGAIN,
     OPAQUE,
     REMOVALS,
     ROUNDS,
@@ -77,6 +78,8 @@ def test_where_one_without_code_fails_no_core_pauses_before():
     kind = schemes()["clover"]
     assert fitted_to(kind, SEVERAL, "data[0] power") == UNDISTURBED
     assert fitted_to(kind, SEVERAL, "metadata[0] power") == REMOVALS
+    assert fitted_to(kind, SEVERAL, "metadata[0] power in recovery") == (*AGAIN, *REMOVALS)
+    assert fitted_to(kind, SEVERAL, "all power in recovery") == AGAIN
 
 
 def test_transactions_are_of_several_objects():
