@@ -83,6 +83,7 @@ class YcsbFields(DrawFields, total=False):
     past: int
     own: bool
     groups: Sequence[GroupFields]
+    seed: int | None
 
 
 class PageRankFields(TypedDict, total=False):
@@ -114,6 +115,7 @@ class TransactionsFields(TypedDict, total=False):
     own: bool
     work: str | None
     think: str | None
+    seed: int | None
 
 
 class OperationFields(TypedDict, total=False):

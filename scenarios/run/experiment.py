@@ -38,7 +38,7 @@ from .metered import Metered
 from .parts import MeanWay, way
 from .ranking import Caller, Ranking
 from .results import Hop, RunResult
-from .workload import initial_values, objects, own_objects, plan, repeating, requests, room_for_updates
+from .workload import initial_values, objects, of_work, own_objects, plan, repeating, requests, room_for_updates
 
 # How a disturbed schedule pauses cores: a choice of the exploration, not a property of hardware. Long enough for a
 # client's operation to fit into a pause, often enough for some to fall where it matters.
@@ -107,7 +107,7 @@ class AssembledVariant:
             raise InputError(Mistake(str(error), expected, field="workload")) from error
         workload = scenario.workload
         if isinstance(workload, Ycsb) and workload.past:
-            self.at_work.age(draw_past(workload, self.processes, streams, planned))
+            self.at_work.age(draw_past(workload, self.processes, of_work(workload, streams), planned))
         pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
         random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
         cores = server_cores(self.system, kind)

@@ -73,10 +73,17 @@ def initial_values(workload: Workload, model: str = "register") -> Mapping[Hasha
     return Same(KeySpace(loaded), value)
 
 
+def of_work(workload: Workload, streams: Streams) -> Streams:
+    """The streams that a workload draws from: those of a run, unless it has a seed of its own."""
+    own = workload.seed if isinstance(workload, Ycsb | Transactions) else None
+    return streams if own is None else Streams(own)
+
+
 def plan(workload: Workload, processes: int, streams: Streams, kind: SchemeFacts = STORE) -> Plan:
     """The operations of each of ``processes`` client processes of a scheme; :mod:`.draws` names the streams."""
     if isinstance(workload, PageRank):
         return [[] for _ in range(processes)]  # what it asks for depends on what it reads
+    streams = of_work(workload, streams)
     if isinstance(workload, Transactions):
         return draw_transactions(workload, processes, streams)
     if isinstance(workload, ListedWorkload):

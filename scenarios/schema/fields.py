@@ -216,3 +216,4 @@ Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 KINDS = "the kind of workload: ycsb, mix, pagerank, transactions or schedule"
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+OF_THE_WORK = "the seed of what the workload draws, so that every run has the same work; without it the run's"

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field
 from ...protocols.objects import TRANSACTIONAL
 from ...sim.errors import nearest
 from ..transactions import BENCHMARKS, MIXES
-from .fields import KINDS, Count, CountOrZero, DurationPs, StoredBytes
+from .fields import KINDS, OF_THE_WORK, Count, CountOrZero, DurationPs, StoredBytes
 from .known import Complaint, collect, complaint, context_of, name_of
 from .maps import FileMap
 from .workloads import Share, fewer_than_operations
@@ -43,6 +43,7 @@ class Transactions(FileMap):
     think_ps: DurationPs | None = Field(
         default=None, alias="think", description="a process's mean pause before a transaction, at random, e.g. '10 us'"
     )
+    seed: Count | None = Field(default=None, description=OF_THE_WORK)
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

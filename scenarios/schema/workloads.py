@@ -17,7 +17,7 @@ from pydantic import (
 
 from ...protocols.objects import OPERATIONS, SYNCS, TRANSACTION, Takes
 from ..ycsb import DELETE, LATEST, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
-from .fields import KINDS, Count, CountOrZero, DurationPs, InstantPs, StoredBytes
+from .fields import KINDS, OF_THE_WORK, Count, CountOrZero, DurationPs, InstantPs, StoredBytes
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 from .writers import Writes, writer_complaints
@@ -183,6 +183,7 @@ class Ycsb(Draws):
         default=False, strict=True, description="whether each process has objects of its own, every so many-th"
     )
     groups: tuple[ClientGroup, ...] = Field(default=(), description="a list of groups of processes")
+    seed: Count | None = Field(default=None, description=OF_THE_WORK)
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

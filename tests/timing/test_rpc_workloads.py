@@ -73,6 +73,16 @@ def test_rotating_processes_take_the_keys_in_turn_whatever_the_seed():
     assert "found rotating with inserts" in refused(mix="d", order="rotating")
 
 
+def test_a_workload_with_a_seed_is_the_same_in_every_run():
+    facts = SchemeFacts.of(Scheme.registry["farm"])
+    own, other = (
+        draft(clients=2, mix="d", operations=40, keys=20, **seed).build().workload for seed in ({"seed": 5}, {})
+    )
+    assert plan(own, 2, Streams(1), facts) == plan(own, 2, Streams(2), facts) == plan(other, 2, Streams(5), facts)
+    assert plan(other, 2, Streams(1), facts) != plan(other, 2, Streams(2), facts)
+    assert "workload.seed" in refused(mix="a", seed=0)
+
+
 def test_rotating_transactions_begin_one_key_further_each():
     txns = {"kind": "mix", "shares": {"txn": 1.0}, "steps": 2, "step_reads": 0.0, "keys": 3, "operations": 4}
     workload = Draft.new("x", scenario="x", schemes="hotpot", platform="optane-adr", roles={"client": {"processes": 2}},

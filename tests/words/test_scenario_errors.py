@@ -100,7 +100,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
         "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
         "inserts, scans, modifies, shares, keys, value, operations, zipf, warmup, order, deletes, scan_length, loaded, steps, "
-        "step_reads, amount, batch, work, think, past, own, groups; did you mean 'operations'?"
+        "step_reads, amount, batch, work, think, past, own, groups, seed; did you mean 'operations'?"
     ]
 
 
@@ -296,7 +296,7 @@ def test_mistakes_of_the_command_line_say_so():
         "--set workload.keys: found -5, expected at least 1",
         "--set workload.kyes: found the unknown key 'kyes', expected one of kind, mix, reads, inserts, "
         "scans, modifies, shares, keys, value, operations, zipf, warmup, order, deletes, scan_length, loaded, steps, step_reads, "
-        "amount, batch, work, think, past, own, groups; did you mean 'keys'?",
+        "amount, batch, work, think, past, own, groups, seed; did you mean 'keys'?",
         "--set workloads.keys: workloads: found the unknown key 'workloads', expected one of scenario, title, "
         "description, seed, platform, ddio, vary, roles, schemes, options, workload, scale, crash, failures, outages, held, network, expect; did you mean 'workload'?",
     ]

@@ -16,6 +16,8 @@ STRUCTURES = "structures"
 """The scenario of structures that have one writer."""
 OPERATIONS_EACH = 30
 """How many operations the processes perform together."""
+TAKEN = 20
+"""The same of queues and stacks, whose batches leave more lines open: of 24 and more not all images are tried."""
 FEWER = 6
 """The same where each instant is a run of its own, or recovery fails as well."""
 BATCH, LOG_PAGES = 4, 32
@@ -26,6 +28,8 @@ _BENCHMARKS = {"accounts": "smallbank", "txn": "tatp"}
 _CUSTOMERS, _LEAST = {"smallbank": 4, "tatp": 2}, 2
 """How many customers each has, and where recovery fails as well: a read of all rows has too many images of more."""
 _VALUE = {"accounts": "8 B"}
+WORK = 2
+"""The seed of the work, which is the same whatever a run's seed is: of 1, 2 and 3 the one whose work shows most."""
 
 
 def workload(kind: type[Scheme], operations: int, processes: int, again: bool = False) -> dict[str, Any]:
@@ -37,11 +41,12 @@ def workload(kind: type[Scheme], operations: int, processes: int, again: bool = 
         benchmark = _BENCHMARKS[kind.model]
         customers = max(_LEAST if again else _CUSTOMERS[benchmark], (2 if benchmark == "smallbank" else 1) * processes)
         given: dict[str, Any] = {"kind": "transactions", "benchmark": benchmark, "customers": customers}
-        return given | {"value": value, "operations": operations, "own": processes > 1}
+        return given | {"value": value, "operations": operations, "own": processes > 1, "seed": WORK}
     pair = verbs(kind.operations)
     assert pair is not None, f"{kind.name} neither writes nor reads"
     update, read = kind.inserts or pair[0], pair[1]
-    made: dict[str, Any] = {"kind": "mix", "shares": {update: 0.5, read: 0.5}, "value": value, "operations": operations}
+    made: dict[str, Any] = {"kind": "mix", "shares": {update: 0.5, read: 0.5}, "value": value}
+    made |= {"operations": operations, "seed": WORK}
     if read in TAKES_OUT:
         return made | {"keys": processes, "own": processes > 1}
     readers = [{"processes": processes - 1, "keys": 8, "shares": {read: 1.0}}] if processes > 1 else []
@@ -83,7 +88,11 @@ def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     if logged(kind) and derived:
         how = (*how, "vary.line_atomicity=[whole]", f"outages={json.dumps([AWAY])}")
     count = processes(kind)
-    operations = FEWER if again or not (nothing or derived) else OPERATIONS_EACH
+    pair = verbs(kind.operations)
+    whole = TAKEN if pair is not None and pair[1] in TAKES_OUT else OPERATIONS_EACH
+    operations = FEWER if again or not (nothing or derived) else whole
+    if again:
+        how = (*how, "crash.images=65536")
     return (
         f"roles.client.processes={count}",
         f"workload={json.dumps(workload(kind, operations, count, again))}",
