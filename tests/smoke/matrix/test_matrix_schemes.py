@@ -49,6 +49,7 @@ def test_a_quick_look_shows_counterexamples_of_refuted_claims_alone(capsys, tmp_
     assert set(row["counterexample"]) == set(row["refuted"]) and row["refuted"]
 
 
+@pytest.mark.long
 def test_a_structure_is_explored_with_a_small_log_and_named_as_it_was_asked_for(capsys, tmp_path):
     rows = document(capsys, 0, "stack on rnvm-r,saw", "--faults", "no fault", "--out", str(tmp_path))["rows"]
     assert [(row["subject"], row["explored"]) for row in rows] == [
