@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...sim.bytespace import LINE_BYTES
+from ...sim.units import PS_PER_S
 from ..profiles.platform import Platform
-
-PS_PER_S = 10**12
 
 
 def without(platform: Platform, stolen: Iterable[tuple[str, int]]) -> Platform:

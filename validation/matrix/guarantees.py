@@ -23,8 +23,8 @@ QUICK = ("vary.ddio=[on]",)
 ROUNDS = ("workload.mix=a", "workload.operations=120")
 """Settings by which the slots of a log come round: a slot that was used before holds an older call."""
 AGAIN = ("workload.operations=2", "roles.client.machines=1", "crash.schedules=1", "crash.images=16384")
-"""Settings of several machines where a recovery fails as well: each instant of each recovery is a run. HyperLoop's has
-so many images of an object, of which most come in few runs."""
+"""Settings of several machines where a recovery fails as well: each instant of each recovery is a run. An object of
+HyperLoop has more images than 4,096, and all are tried."""
 SEVERAL = "several-machines"
 """The scenario of schemes that have more than one machine beside clients: small, since more may be lost in each."""
 SEGMENTS = ("workload.operations=5",)

@@ -20,7 +20,7 @@ TAKEN = 20
 """The same of queues and stacks, whose batches leave more lines open: of 24 and more not all images are tried."""
 FEWER = 6
 """The same where each instant is a run of its own, or recovery fails as well."""
-UNDISTURBED = ("crash.schedules=96", "crash.perturb=[pauses, hardware]")
+NOTHING_FAILS = ("crash.schedules=96", "crash.perturb=[pauses, hardware]")
 """Settings where nothing fails: so many schedules that a reader meets a writer in some of them, whatever the seed."""
 BATCH, LOG_PAGES = 4, 32
 """Batches and rings (in pages of the structure) of which a run has several, and laps."""
@@ -85,7 +85,7 @@ def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     """The settings of the scenario for a structure and a fault."""
     nothing, again = fault.strip() in (NO_FAULT, "none"), fault.endswith(IN_RECOVERY)
     derived = POWER in fault.split() and not fault.startswith(CLIENT)
-    how = UNDISTURBED if nothing else ()
+    how = NOTHING_FAILS if nothing else ()
     chosen = options(kind)
     if logged(kind) and derived:
         how = (*how, "vary.line_atomicity=[whole]", f"outages={json.dumps([AWAY])}")
