@@ -18,6 +18,7 @@ from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.load import scenario_from_data
 from ...scenarios.schema.perturbed import in_words
 from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.collector import seldom_collecting
 from ...sim.errors import InputError, Mistake
 from . import executed_report as faults
 from .case import CASE_FORMAT, Evidence, Sought, find, tell
@@ -41,6 +42,7 @@ _AGAIN = "; then power {often} at every instant of the recovery, or not"
 _NO_MORE = " (no more of them once all conditions are violated)"
 
 
+@seldom_collecting()
 def explore(
     result: RunResult,
     scenario: Scenario,

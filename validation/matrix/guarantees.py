@@ -31,8 +31,10 @@ SEGMENTS = ("workload.operations=5",)
 """Settings of several machines where a log has segments: three writes, which begin one, fill it and close it."""
 UNDISTURBED = ("crash.schedules=1",)
 """Settings of several machines where one fails that has no code: no core of its own can have paused before."""
-QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
-"""Settings of several machines for a first look."""
+QUICK_SEVERAL = (*UNDISTURBED, "crash.images=128")
+"""Settings of several machines for a first look ..."""
+QUICK_NO_FAULT = ("crash.schedules=2",)
+"""... and where nothing fails: on its way a WRITE of 4 KiB passes each of them, so a run takes seconds."""
 REMOVALS = ("workload.deletes=0.34",)
 """Settings of several machines where one with code fails: what puts leave to clients, removals may need it for."""
 OPAQUE = "opaque-recovery"
@@ -138,6 +140,13 @@ def _on_two_objects(scenario: Scenario, *, reads: bool) -> str:
     given |= {"step_reads": 0.5 if reads else 0, "operations": workload.operations // 2}
     given |= {} if reads else {"order": workload.order}
     return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B'})}"
+
+
+def quickly(kind: type[Scheme], name: str) -> tuple[str, ...]:
+    """The settings of one of these scenarios for a first look at a scheme, beside :data:`QUICK`."""
+    if machines(kind) == 1:
+        return ()
+    return {SEVERAL: QUICK_SEVERAL, "no-fault": QUICK_NO_FAULT}.get(name, ())
 
 
 def with_own_objects(name: str) -> tuple[str, ...]:

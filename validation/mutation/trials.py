@@ -119,9 +119,10 @@ def trials() -> tuple[Trial, ...]:
     ):
         everything = frozenset({*map(str, conditions), RETURNS})
         found.append(Trial(f"{name}, optane-adr, ddio on", ask, everything, name, dear=True))
-    several = of_machines(Load("update-only", 3, 1, "16 B", clients=1), AFTER_SERVER)
-    name, everything = "one of several machines", ways_of_machines(AFTER_SERVER)
-    found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
+    everything = ways_of_machines(AFTER_SERVER)
+    for name, mix in (("one of several machines while somebody reads", "c"), ("one of several machines", "update-only")):
+        several = of_machines(Load(mix, 3, 1, "16 B", clients=1), AFTER_SERVER)
+        found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
     pairs = of_pairs(Load("update-only", 1, 1, "16 B", clients=1), AFTER_SERVER)
     name, everything = "one machine after another", ways_of_pairs(AFTER_SERVER)
     found.append(Trial(f"{name}, optane-adr, ddio on", pairs, everything, name, dear=True))

@@ -21,12 +21,11 @@ from ....sim.jobs.cluster import workers
 from ....validation.crash.findings import Counterexample, CrashReport
 from ....validation.matrix.guarantees import (
     QUICK,
-    QUICK_SEVERAL,
-    SEVERAL,
     every,
     file_of,
     fitted_to,
     joined,
+    quickly,
     scenario_of,
     usual,
     with_own_objects,
@@ -324,7 +323,7 @@ def _scenarios(options: argparse.Namespace, names: Sequence[str]) -> list[tuple[
         kind = scheme(name)
         for wish, fault, place in itertools.product(_wishes(options, names), faults(options, kind), where[name]):
             scenario = scenario_of(fault, kind)
-            quick = QUICK_SEVERAL if options.quick and scenario == SEVERAL else ()
+            quick = quickly(kind, scenario) if options.quick else ()
             own = (*fitted_to(kind, scenario, fault), *_wished(wish, kind, scenario), *quick)
             together.setdefault((wish, fault, scenario, place, own), []).append(name)
     return [
