@@ -171,6 +171,7 @@ class StruckRun:
         """``reads``: a fresh client reads every object at the end."""
         self.experiment = experiment
         self.reads = reads
+        self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
         self.scenario = experiment.scenario
         self.clock = experiment.system.clock
         self.strikes = strikes
@@ -392,13 +393,12 @@ class StruckRun:
                 return
             before, posted = posted, self._posted()
             pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
-            if self._returned() != returned or posted < begun:
+            if posted != before and (self._returned() != returned or posted < begun):
                 begun, returned = posted, self._returned()
 
     def _posted(self) -> int:
         """The work requests that all adapters have been given since their power came on."""
-        nics = [node.nic for nodes in self.experiment.system.nodes.values() for node in nodes]
-        return sum(nic.doorbells + nic.listed for nic in nics)
+        return sum(node.nic.doorbells + node.nic.listed for node in self._nodes)
 
     def _returned(self) -> int:
         return sum(o.return_ps is not None for o in self.experiment.history.operations)
