@@ -18,6 +18,7 @@ from ...protocols.guarantees import Condition
 from ...scenarios.history import Torn, Unread, Value
 from ...scenarios.run.results import RunResult
 from ..crash.explorer import Exploration, Explorer
+from ..oracle import Flaw
 
 MANNERS = ("torn", "unreadable", "absent", "another version")
 AT_REST = ", at rest"
@@ -51,6 +52,25 @@ def ways(conditions: Iterable[Condition]) -> frozenset[str]:
 def way(condition: str, how: str) -> str:
     """One way of breaking a condition, as it is written."""
     return f"{condition}: {how}"
+
+
+def manner_of(flaw: Flaw) -> str:
+    """How a history breaks a condition: with an object that could not be read, with a value that nobody wrote, or with
+    one that is not what it should be.
+    """
+    if not flaw.operations:
+        return "unreadable"
+    read = [value for operation in flaw.operations for value in _values(operation.result)]
+    return "torn" if any(isinstance(value, Torn) for value in read) else "another version"
+
+
+def _values(result: Value | tuple[Any, ...]) -> Iterator[Any]:
+    """What an operation has read: a transaction's result is a tuple of its steps, each with its value."""
+    if not isinstance(result, tuple):
+        yield result
+        return
+    for part in result:
+        yield from _values(part)
 
 
 class Telling(Explorer):

@@ -120,7 +120,8 @@ def trials() -> tuple[Trial, ...]:
         everything = frozenset({*map(str, conditions), RETURNS})
         found.append(Trial(f"{name}, optane-adr, ddio on", ask, everything, name, dear=True))
     everything = ways_of_machines(AFTER_SERVER)
-    for name, mix in (("one of several machines while somebody reads", "c"), ("one of several machines", "update-only")):
+    for reads, mix in ((" while somebody reads", "c"), ("", "update-only")):
+        name = f"one of several machines{reads}"
         several = of_machines(Load(mix, 3, 1, "16 B", clients=1), AFTER_SERVER)
         found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
     pairs = of_pairs(Load("update-only", 1, 1, "16 B", clients=1), AFTER_SERVER)

@@ -31,7 +31,7 @@ from ..matrix import structures
 from ..matrix.guarantees import every, machines, usual
 from ..matrix.testbeds import fits, fitting
 from ..testing.world import World
-from .shown import Shown, Telling, manner, way
+from .shown import MANNERS, Shown, Telling, manner, manner_of, way
 
 STATES = 4_000
 """At most this many crash states of a run are explored: with some faults the combinations of losses are endless."""
@@ -295,12 +295,14 @@ def _of_faults(
             walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
             walk.most = most
             for state in walk.states(walk.instants):
-                wrong = [*judge_state(state, conditions), *(() if state.aftermath.finished else (RETURNS,))]
-                broken.update(way(str(each), how) for each in wrong)
+                for condition, breach in judge_state(state, conditions).items():
+                    broken.add(way(condition, f"{how}, {manner_of(breach.flaw)}"))
+                if not state.aftermath.finished:
+                    broken.add(way(RETURNS, how))
                 if not broken.isdisjoint(kept):
                     return Shown(frozenset(broken))
             if not kept and not walk.complete:
-                broken.update(way(str(each), how) for each in (*conditions, RETURNS))
+                broken |= _ways_after([how], conditions)
         return Shown(frozenset(broken))
 
     return ask
@@ -311,14 +313,21 @@ BETWEEN = {0: "then its power again", 1: "then power of a later role", -1: "then
 
 
 def ways_of_pairs(conditions: Iterable[Condition]) -> frozenset[str]:
-    """All ways in which :func:`of_pairs` finds these conditions broken: ``durable: power, then its power again``."""
-    hows = [f"{kind}, {between}" for kind in (POWER, LOST) for between in BETWEEN.values()]
-    return frozenset(way(str(each), how) for each in (*conditions, RETURNS) for how in hows)
+    """All ways in which :func:`of_pairs` finds conditions broken: ``durable: power, then its power again, torn``."""
+    return _ways_after((f"{kind}, {between}" for kind in (POWER, LOST) for between in BETWEEN.values()), conditions)
 
 
 def ways_of_machines(conditions: Iterable[Condition]) -> frozenset[str]:
-    """All ways in which :func:`of_machines` finds these conditions broken: ``durable: lost``."""
-    return frozenset(way(str(each), kind) for each in (*conditions, RETURNS) for kind in (POWER, LOST))
+    """All ways in which :func:`of_machines` finds these conditions broken: ``durable: lost, torn``."""
+    return _ways_after((POWER, LOST), conditions)
+
+
+def _ways_after(faults: Iterable[str], conditions: Iterable[Condition]) -> frozenset[str]:
+    """All ways of breaking these conditions after such faults, and the way in which somebody never returns."""
+    hows = list(faults)
+    manners = [f"{how}, {with_what}" for how in hows for with_what in MANNERS]
+    found = {way(condition, how) for condition in conditions for how in manners}
+    return frozenset(found | {way(RETURNS, how) for how in hows})
 
 
 def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
