@@ -266,12 +266,17 @@ def test_code_that_fails_is_broken_and_a_judge_that_fails_finds_nothing(use):
     def fails(scheme, kept):
         BytesIO().read("no number")
 
-    for does, outcome in ((contradicts, FaultOutcome.UNDECIDED), (fails, FaultOutcome.BROKEN)):
+    def takes_all(scheme, kept):
+        bytearray(fates_module.MOST_BYTES)
+
+    broken = (fails, FaultOutcome.BROKEN), (takes_all, FaultOutcome.BROKEN)
+    for does, outcome in ((contradicts, FaultOutcome.UNDECIDED), *broken):
         use(trial(does, "odd"))
         found = FateVerdict()
         assert not fates_module.judged(Saw, [Try("saw", "odd", frozenset({"durable: torn"}))], found)
         found = found.ended()
         assert found.outcome is outcome and found.how.startswith("odd: ") and found.scheme == "saw"
+        assert ("MemoryError" in found.how) is (does is takes_all)
 
 
 def test_code_that_fails_somewhere_may_be_found_elsewhere(use):

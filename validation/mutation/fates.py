@@ -7,6 +7,7 @@ An error of the judge itself says nothing about the code: the fault is *undecide
 
 from __future__ import annotations
 
+import resource
 import signal
 import time
 import traceback
@@ -33,6 +34,8 @@ SECONDS = 10
 """Processor seconds after which a trial is broken off; of those that are left only the dear ones are begun then."""
 RUN_SECONDS = 2
 """Processor seconds after which the small run without any crash is broken off."""
+MOST_BYTES = 4 << 30
+"""As much memory as a trial may map: a choice, several times what any takes of a scheme without a fault."""
 ALONE = "without any crash"
 _JUDGE = __name__.partition(".mutation.")[0]
 """The package of all that judges."""
@@ -174,14 +177,15 @@ def faults(name: str) -> dict[tuple[str, int], tuple[ModuleType, Change]]:
 def guarded(found: FateVerdict, scheme: str, trial: str, seconds: float = SECONDS) -> Iterator[None]:
     """A trial that may fail: who failed, the code or its judge?"""
     try:
-        with _alarm(seconds):
+        with _alarm(seconds), _little_memory():
             yield
     except _TooLong:
         if trial.startswith(_SHORT):  # explorations are as long as there is something to lose
             found.note(FaultOutcome.BROKEN, scheme, f"{trial}: does not come to an end")
     except Exception as error:
         what = f"{type(error).__name__}: {error}".splitlines()[0].partition("<")[0]  # objects print their address
-        outcome = FaultOutcome.UNDECIDED if _is_ours(error) else FaultOutcome.BROKEN
+        ours = _is_ours(error) and not isinstance(error, MemoryError)
+        outcome = FaultOutcome.UNDECIDED if ours else FaultOutcome.BROKEN
         found.note(outcome, scheme, f"{trial}: {what.rstrip(' :')}")
 
 
@@ -209,3 +213,17 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+@contextmanager
+def _little_memory() -> Iterator[None]:
+    """Code with a fault in it may take a length from bytes that are none: then it gets a MemoryError, and the machine
+    stays.
+    """
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    known = [limit for limit in before if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([MOST_BYTES, *known]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
