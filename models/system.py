@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import cycle, repeat
@@ -191,6 +192,15 @@ class Node:
             new.traced = old.traced
             if old.traced:
                 new.space.restore(partial(line, old.number))
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """While its software begins again: memory that lasts holds what it held, and no initial contents."""
+        for device in self.devices:
+            device.space.kept = device.traced
+        yield
+        for device in self.devices:
+            device.space.kept = False
 
     def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number.

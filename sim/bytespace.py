@@ -96,6 +96,8 @@ class ByteSpace:
         self._computed: list[tuple[int, int, Callable[[int], bytes]]] = []
         self._watches: dict[int, list[Watch]] = {}
         """By line: the watches of ranges that touch it."""
+        self.kept = False
+        """Whether what is there must not be set without time: a failure has left it."""
 
     def write_at(
         self,
@@ -291,7 +293,9 @@ class ByteSpace:
         return self.peek(address, length)
 
     def poke(self, address: int, data: bytes) -> None:
-        """Set bytes now, without time: initial contents, restored images."""
+        """Set bytes now, without time: initial contents, restored images. Raises RuntimeError where they are kept."""
+        if self.kept:
+            raise RuntimeError(f"{len(data)} bytes are set at {address:#x}, in memory as a failure has left it")
         if self._reads:
             self._meet(self.caught_up_ps + 1, address, len(data), self.caught_up_ps + 1)
         self._set(address, data)

@@ -455,8 +455,9 @@ def _as_at_first(role: Role) -> None:
     """The machine of a role has been switched on: nothing of what its instance knew is left."""
     scheme, node, number = role.scheme, role.node, role.number
     vars(role).clear()
-    type(role).__init__(role, scheme, node, number)
-    role.begin()
+    with node.keeping():
+        type(role).__init__(role, scheme, node, number)
+        role.begin()
 
 
 def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, None]:

@@ -31,7 +31,7 @@ SEGMENTS = ("workload.operations=5",)
 """Settings of several machines where a log has segments: three writes, which begin one, fill it and close it."""
 UNDISTURBED = ("crash.schedules=1",)
 """Settings of several machines where one fails that has no code: no core of its own can have paused before."""
-QUICK_SEVERAL = (*UNDISTURBED, "crash.images=128")
+QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
 """Settings of several machines for a first look ..."""
 QUICK_NO_FAULT = ("crash.schedules=2",)
 """... and where nothing fails: on its way a WRITE of 4 KiB passes each of them, so a run takes seconds."""

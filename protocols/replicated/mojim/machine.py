@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -118,10 +118,14 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             self.places[name] = at
             at += length
         self.length = at - self.start_of_memory
-        self.write_at_start(self.places["standing"], Standing.pack(epoch=1, stance=self.stance_at_first))
 
-    def write_at_start(self, address: int, data: bytes) -> None:
-        """Put bytes there before time zero, durable."""
+    def load(self, values: Iterable[bytes]) -> None:
+        """Before time zero: the machine's standing, and the objects' values."""
+        self._load(self.places["standing"], Standing.pack(epoch=1, stance=self.stance_at_first))
+        for number, value in enumerate(values):
+            self._load(self.object_at(number), value)
+
+    def _load(self, address: int, data: bytes) -> None:
         self.pm.space.poke(address - self.pm.base, data)
 
     @property
@@ -242,7 +246,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         except (PrimitiveFailed, VerbsError) as error:
             if not error.disconnected:
                 raise
-            yield from self.go_on_alone(thread)
+            if self.link is link:  # else the mirror has been back meanwhile, and has the image with this msync in it
+                yield from self.go_on_alone(thread)
 
     def wait_for_room(self, thread: Thread, entries: int) -> Code:
         """Wait until the log has room for so many; before it is full the mirror's CPU is asked to apply what it has."""

@@ -189,8 +189,7 @@ class Mojim(Scheme, name="mojim"):
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         for machine in (self.roles["primary"][0], self.roles["mirror"][0]):
-            for number, value in enumerate(objects.values()):
-                machine.write_at_start(machine.object_at(number), value)
+            machine.load(objects.values())
 
     @override
     def probe(self, object: Hashable) -> Request:

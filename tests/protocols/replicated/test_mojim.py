@@ -140,6 +140,29 @@ def test_a_mirror_that_is_not_in_step_takes_over_only_where_nobody_else_is_left(
         assert stance is None or result.scheme.roles[name][0].stance is stance
 
 
+def test_of_two_that_come_back_the_one_that_went_on_alone_counts():
+    """It has said so in its persistent memory, which its new beginning leaves as it is."""
+    made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
+    failures = [
+        {"at": "10 us", "fault": "mirror[0] power", "down": "1 s"},
+        {"at": "100 ms", "fault": "primary[0] power", "down": "1 s"},
+    ]
+    made = Draft.of(made).with_(failures=failures).build()
+    (variant,) = made.variants()
+    roles = performed(made, variant).scheme.roles
+    assert [roles[name][0].epoch for name in ("primary", "mirror")] == [2, 2]
+
+
+def test_an_msync_that_fails_late_does_not_undo_what_has_been_joined_meanwhile():
+    """The adapter gives up after half a second; by then the mirror is back and has the image."""
+    made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"mix": "update-only", "operations": 12})
+    made = Draft.of(made).with_(failures=[{"at": "10 us", "fault": "mirror[0] power", "down": "5 ms"}]).build()
+    (variant,) = made.variants()
+    roles = performed(made, variant).scheme.roles
+    assert [roles[name][0].stance for name in ("primary", "mirror")] == [Stance.PRIMARY, Stance.MIRROR]
+    assert roles["primary"][0].link is not None
+
+
 def test_a_machine_that_is_lost_while_it_is_away_is_not_switched_on():
     made = scenario_of(scheme("mojim"), clients=1, fault="no fault", workload={"operations": 12, "keys": 2})
     failures = [{"at": "10 us", **AWAY}, {"at": "3 ms", "fault": "primary[0] lost"}]

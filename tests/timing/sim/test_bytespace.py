@@ -186,3 +186,11 @@ def test_a_whole_line_is_copied_without_asking_what_it_holds():
     space.poke(128, bytes(64))
     assert asked == [12, 3, 10] and space.peek(0, 64) == of_line(10)
     assert space.peek(256, 64) == of_line(11) and asked == [12, 3, 10, 11]
+
+
+def test_what_a_failure_has_left_is_not_set_without_time():
+    space = ByteSpace(SIZE)
+    space.kept = True
+    with pytest.raises(RuntimeError, match="as a failure has left it"):
+        space.poke(64, b"first contents")
+    assert space.peek(64, 14) == bytes(14)
