@@ -10,6 +10,7 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.registry import scheme, schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.mutation import fates
 from rpsim.validation.mutation.fates import Try, faults
 from rpsim.validation.mutation.mutants import planted, seeded, watched
@@ -65,6 +66,15 @@ def test_a_module_is_executed_anew_behind_those_that_it_imports(name):
     with watched(schemes()[name]) as (same, _):
         names = [one.__qualname__ for one in same.__mro__]
     assert len(set(names)) == len(names)
+
+
+def test_a_scheme_that_is_watched_knows_a_lost_machine_as_the_others_do():
+    """Executed anew, the failures that it compares would be of another class than those that happen."""
+    with watched(schemes()["hotpot"]) as (same, _):
+        short = Load("c", 1, 1, "16 B", clients=1).scenario(same, "node[0] lost", "optane-adr", "on")
+        (variant,) = short.variants()
+        walk = Walk(short, variant)
+        assert next(iter(walk.states(walk.instants[:1]))).aftermath.finished
 
 
 @pytest.mark.long

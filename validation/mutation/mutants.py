@@ -17,8 +17,8 @@ from ...protocols.registry import schemes
 from ...protocols.scheme import Scheme
 from .operators import Change, blocks, changes
 
-_NOT_MUTATED = ("scheme", "guarantees", "layout", "placement")
-"""Modules of ``protocols/`` that are no protocol."""
+_NOT_MUTATED = ("scheme", "guarantees", "layout", "placement", "failures")
+"""Modules of ``protocols/`` that are no protocol; of two copies of ``failures`` no failure equals one of the other."""
 _PROTOCOLS = Scheme.__module__.rpartition(".")[0]
 
 
