@@ -198,9 +198,11 @@ class Node:
         """While its software begins again: memory that lasts holds what it held, and no initial contents."""
         for device in self.devices:
             device.space.kept = device.traced
-        yield
-        for device in self.devices:
-            device.space.kept = False
+        try:
+            yield
+        finally:
+            for device in self.devices:
+                device.space.kept = False
 
     def thread(self, core: int, name: str, kind: type[Thread] = Thread) -> Thread:
         """A new thread on one of the node's cores; where they are shared, on that core modulo their number.

@@ -28,16 +28,8 @@ from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
 from .draws import Planned
 from .experiment import AssembledVariant
+from .patience import Patience
 from .results import RunResult
-
-PATIENCE_PS = 60 * 10**12
-"""How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
-adapter needs to give up on a dead peer. What has not returned by then stays open."""
-VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
-"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
-operation returns, waits for ever: a choice. A recovery may go through all objects."""
-LOOKED_AT_EVERY_PS = 100_000_000, 5_000_000_000
-"""How often that is looked at: at first, and where nobody posts. Who then posts without end takes long to run."""
 
 Memory = Callable[[System], Callable[[int, int], bytes]]
 """What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
@@ -97,7 +89,7 @@ def instants(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[R
     """The run without the fault, and every instant at which the fault makes a difference to any other machine or
     process: :func:`changes`. Where nothing fails there is one: when all have returned.
     """
-    whole, fault = run_with_faults(scenario, variant, (), schedule), scenario.crash.fault
+    whole, fault = run_with_faults(scenario, variant, (), schedule, reads=False), scenario.crash.fault
     if fault.nothing:
         return whole.result, [whole.settled_ps]
     return whole.result, sorted(changes(whole, scenario, fault.parts))
@@ -143,13 +135,14 @@ def run_with_faults(
     schedule: int = 0,
     *,
     departures: Sequence[Departure] = (),
+    reads: bool = True,
 ) -> Aftermath:
-    """Execute faults, in the order of their instants.
+    """Execute faults, in the order of their instants, and read every object by a fresh client, unless not ``reads``.
 
     ``departures`` are those of the run without the last of them: what has left a port is known a little later.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=True, observer=True)
-    return StruckRun(experiment, strikes, departures).run()
+    return StruckRun(experiment, strikes, departures, reads=reads).run()
 
 
 def run_struck(experiment: AssembledVariant, strikes: Sequence[Strike]) -> RunResult:
@@ -171,7 +164,6 @@ class StruckRun:
         """``reads``: a fresh client reads every object at the end."""
         self.experiment = experiment
         self.reads = reads
-        self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
         self.scenario = experiment.scenario
         self.clock = experiment.system.clock
         self.strikes = strikes
@@ -182,8 +174,9 @@ class StruckRun:
         """How many of them are of strikes before the last."""
         self.pending: dict[str, Strike] = {}
         """By machine: who has failed and has not recovered yet, with the last strike that hit it."""
-        self.back_ps = self.last_back_ps = 0
-        """When the machines of the last strike, and of all, are back."""
+        self.back_ps = 0
+        """When the machines of the last strike are back."""
+        self.patience = Patience(experiment)
         self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
         self._compared: dict[int, tuple[int, Compared]] = {}
         """By the number of a device that came back: its number before, and who compares its ranges."""
@@ -196,9 +189,9 @@ class StruckRun:
                 with suppress(VerbsError, PrimitiveFailed):
                     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
             happens()
-        finished = self.run_on(clock.all_of([experiment.finished, *self.recovering]))
+        finished = self.patience.run_until(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
-        unread = self._read() if self.strikes and self.reads else {}
+        unread = self._read() if self.reads else {}
         own = self.recovering[self.earlier :]
         recovered = [event.value for event in own if event.processed and event.value is not None]
         return Aftermath(
@@ -261,7 +254,7 @@ class StruckRun:
         if returning:
             down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
             self.back_ps = strike.at_ps + down_ps
-            self.last_back_ps = max(self.last_back_ps, self.back_ps)
+            self.patience.since_ps = max(self.patience.since_ps, self.back_ps)
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
                 role = roles[part.role][part.index]
@@ -367,42 +360,6 @@ class StruckRun:
         return process // self.scenario.role("client").processes
 
     # behind it --------------------------------------------------------------------------------------------------
-    def run_on(self, event: Any) -> bool:
-        """Run until an event; whether it came before patience, and work in vain, had an end.
-
-        A thread of a server whose peer is gone, and that does not look for another, comes to its end.
-        """
-        patience = self.clock.start(self._lost_patience())
-        either = self.clock.any_of([event, patience])
-        while not either.processed:
-            with suppress(VerbsError, PrimitiveFailed):
-                self.clock.run_until(either)
-        if patience.is_alive:
-            self.clock.end(patience)
-        return bool(event.processed)
-
-    def _lost_patience(self) -> Generator[Any, Any, None]:
-        clock, (shortest_ps, longest_ps) = self.clock, LOOKED_AT_EVERY_PS
-        until_ps = max(clock.now_ps, self.last_back_ps) + PATIENCE_PS
-        most = VERBS_IN_VAIN + EACH_IN_VAIN * (self.experiment.processes + len(self.experiment.initial))
-        pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
-        posted = begun
-        while clock.now_ps < until_ps and posted - begun < most:
-            yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
-            if clock.is_idle:
-                return
-            before, posted = posted, self._posted()
-            pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
-            if posted != before and (self._returned() != returned or posted < begun):
-                begun, returned = posted, self._returned()
-
-    def _posted(self) -> int:
-        """The work requests that all adapters have been given since their power came on."""
-        return sum(node.nic.doorbells + node.nic.listed for node in self._nodes)
-
-    def _returned(self) -> int:
-        return sum(o.return_ps is not None for o in self.experiment.history.operations)
-
     def _read(self) -> dict[Hashable, Unread]:
         """A fresh client reads every object; another goes on where one waits for ever. What could not be read."""
         experiment, unread = self.experiment, dict[Hashable, Unread]()
@@ -411,7 +368,7 @@ class StruckRun:
         first_after = any(part.client for part in experiment.at_work.failures)
         while left:
             begun = len(experiment.history.operations)
-            whole = self.run_on(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            whole = self.patience.run_until(experiment.start_client(machine, 0, number, left, takes_over=first_after))
             made = [o for o in experiment.history.operations[begun:] if o.process == number]
             unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:

@@ -18,9 +18,10 @@ from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
-from rpsim.scenarios.run import inject
+from rpsim.scenarios.run import patience
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.validation.crash import strikes
 from rpsim.validation.crash.executed import judge_state
 from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
@@ -273,11 +274,38 @@ def test_an_acknowledgement_that_the_last_switch_has_passed_on_arrives_or_not():
 
 @pytest.mark.long
 def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
-    monkeypatch.setattr(inject, "VERBS_IN_VAIN", 200)
+    monkeypatch.setattr(patience, "VERBS_IN_VAIN", 200)
     found = report(failing("two-copies-stubborn", "data[0] power", [put(0, "k0")]))
     assert found.verdicts[LOST] is Verdict.VIOLATED and found.verdicts[COMMITTED] is Verdict.HOLDS
     assert "somebody waits for ever" in found.over
     assert "waits for ever" in str(found.counterexamples[0].recovered)
+
+
+@pytest.mark.long
+def test_what_is_executed_for_one_condition_is_not_executed_for_another(monkeypatch):
+    """Both are violated, by another instant each; each is told as if it were the only one."""
+    made = failing("two-copies-hasty", "data[0] lost", [put(0, "k0"), get(0, "k0"), put(0, "k0")])
+    runs, run_with_faults = [], strikes.run_with_faults
+    monkeypatch.setattr(strikes, "run_with_faults", lambda *a, **k: runs.append(a) or run_with_faults(*a, **k))
+
+    def told(examples):
+        runs.clear()
+        found = report(made, examples)
+        return {one.condition: (one.timeline, one.lost) for one in found.counterexamples}, len(runs)
+
+    nothing, exploring = told(())
+    (lost, lost_runs), (durable, durable_runs) = told({LOST}), told({DURABLE})
+    both, both_runs = told({LOST, DURABLE})
+    assert nothing == {} and both == {**lost, **durable} and len(both) == 2
+    assert max(lost_runs, durable_runs) <= both_runs < lost_runs + durable_runs - exploring
+
+
+def test_a_run_in_which_nothing_fails_is_made_once(monkeypatch):
+    runs, run_with_faults = [], strikes.run_with_faults
+    monkeypatch.setattr(strikes, "run_with_faults", lambda *a, **k: runs.append(a) or run_with_faults(*a, **k))
+    found = report(failing("two-copies", "no fault", [put(0, "k0")], schedules=3))
+    assert len(runs) == found.states == 3 and found.exhaustive
+    assert set(found.verdicts.values()) == {Verdict.HOLDS}
 
 
 def test_a_fault_that_hits_nobody_is_no_holds():

@@ -77,8 +77,8 @@ class Evidence(ABC, Generic[V]):
     ) -> Self | None:
         """Run a scenario; the earliest evidence of the violation, if ``telling`` the one that tells most.
 
-        A kind that ``may_hurry`` looks at instants from ``since_ps`` on, if that is not 0, and then at the likeliest
-        images alone. One that is not ``telling`` may give up where there are many images.
+        Instants before ``since_ps`` are left out. Who is not ``telling`` may give up where there are many images, and
+        where instants are left out look at the likeliest alone.
         """
 
     @classmethod

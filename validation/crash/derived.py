@@ -67,7 +67,7 @@ class LeftState(Evidence[Violation]):
     ) -> Self | None:
         result, (condition, name, acknowledged) = run_variant(scenario, variant), sought
         timed = scenario.crash.view == "timed"
-        torn = not since_ps or condition is Condition.COMMITTED  # the others are broken by whole lines as well
+        torn = telling or not since_ps or condition is Condition.COMMITTED  # others are broken by whole lines as well
         most = IMAGES_PER_STATE if telling else IMAGES_PER_TRIAL
         explorer = Explorer(
             result, timed=timed, conditions=[condition], only=[name], since_ps=since_ps, torn=torn, most=most

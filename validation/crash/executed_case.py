@@ -6,14 +6,16 @@ them, until the violation shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from typing_extensions import override
 
 from ...models.durability.places import IN_WORDS, Place
 from ...protocols.failures import LOST, POWER, PROCESS
+from ...protocols.guarantees import Condition
 from ...scenarios.build import Draft
 from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.clients import describe
@@ -23,7 +25,7 @@ from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import Stage
 from ...sim.units import format_us
-from .case import Case, Evidence, Sought, performed
+from .case import Case, Evidence, Sought, find, performed
 from .executed import Breach, judge_state, walk_of
 from .findings import LineFate, TimelineRow
 from .story import lost_lines
@@ -32,6 +34,35 @@ from .subjects import label as named
 WIRE = "wire"
 """In the place of a line's place: the message has not come so far."""
 _FAILS = {POWER: "loses power", PROCESS: "its process dies", LOST: "is lost for good"}
+
+
+class _Tried:
+    """A scenario's fault at one instant after the other, executed as far as somebody has asked."""
+
+    def __init__(self, scenario: Scenario, variant: Variant, conditions: Sequence[Condition], since_ps: int) -> None:
+        self.walk, _ = walk_of(scenario, variant)
+        self._conditions = conditions
+        self._states = self.walk.states(at_ps for at_ps in self.walk.instants if at_ps >= since_ps)
+        self._found: dict[Sought, Breach] = {}
+        """The first of each kind, in the order of their states."""
+
+    def first(self, sought: Sought) -> Breach | None:
+        """The earliest violation that is one of what is sought; states that are known by now are not executed again."""
+        known = (breach for kind, breach in self._found.items() if _is(kind, sought))
+        return next(known, None) or next(self.each(sought), None)
+
+    def each(self, sought: Sought) -> Iterator[Breach]:
+        """The violations of what is sought in the states that have not been looked at, in their order."""
+        for state in self._states:
+            for breach in judge_state(state, self._conditions).values():
+                kind = Sought(breach.condition, named(breach.object), breach.acknowledged)
+                self._found.setdefault(kind, breach)
+                if _is(kind, sought):
+                    yield breach
+
+
+def _is(kind: Sought, sought: Sought) -> bool:
+    return kind[:2] == (sought.condition, named(sought.object)) and kind.acknowledged >= sought.acknowledged
 
 
 @dataclass(frozen=True)
@@ -68,16 +99,21 @@ class ExecutedFault(Evidence[Breach]):
         If ``telling``, and no memory comes back, the first that cuts a message in the middle, if there is one: it tells
         more than a message of which nothing has come.
         """
-        walk, _ = walk_of(scenario, variant)
+        tried = _Tried(scenario, variant, [sought.condition], since_ps)
+        return cls._told(tried, sought) if telling and not tried.walk.returns else cls.first(tried, sought)
+
+    @classmethod
+    def first(cls, tried: _Tried, sought: Sought) -> Self | None:
+        """The evidence at the earliest instant."""
+        breach = tried.first(sought)
+        return None if breach is None else cls(tried.walk.whole.result, breach, breach.aftermath.result)
+
+    @classmethod
+    def _told(cls, tried: _Tried, sought: Sought) -> Self | None:
         first = None
-        for state in walk.states(walk.instants):
-            breach = judge_state(state, [sought.condition]).get(sought.condition)
-            if breach is None or named(breach.object) != named(sought.object):
-                continue
-            if breach.acknowledged < sought.acknowledged:
-                continue
-            evidence = cls(walk.whole.result, breach, breach.aftermath.result)
-            if not telling or walk.returns or any(there for *_, there, _ in evidence.cut_messages()):
+        for breach in tried.each(sought):
+            evidence = cls(tried.walk.whole.result, breach, breach.aftermath.result)
+            if any(there for *_, there, _ in evidence.cut_messages()):
                 return evidence
             first = first or evidence
         return first
@@ -224,3 +260,30 @@ def _named(every: Sequence[Operation], history: History, breach: Breach) -> list
         or (o.object == breach.object and o.f in history.updates and o.argument in read)
         or (o.object == breach.object and o.outcome != "ok" and (o.process in crashed or None in crashed))
     ]
+
+
+class ExecutedOnce:
+    """Looks through scenarios as :func:`.case.find` does, and executes each state of one once for all conditions."""
+
+    def __init__(self, conditions: Iterable[Condition]) -> None:
+        self._conditions = tuple(conditions)
+        self._tried: dict[tuple[str, int], _Tried] = {}
+
+    def __call__(
+        self,
+        kind: type[Evidence[Any]],
+        scenario: Scenario,
+        variant: Variant,
+        sought: Sought,
+        *,
+        telling: bool = False,
+        since_ps: int = 0,
+    ) -> Case | None:
+        name = json.dumps(scenario.resolved(), sort_keys=True), since_ps
+        tried = self._tried.get(name)
+        if tried is None:
+            tried = self._tried[name] = _Tried(scenario, variant, self._conditions, since_ps)
+        if telling and not tried.walk.returns:
+            return find(kind, scenario, variant, sought, telling=True, since_ps=since_ps)
+        evidence = ExecutedFault.first(tried, sought)
+        return None if evidence is None else Case(scenario, variant, evidence)

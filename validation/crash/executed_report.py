@@ -9,7 +9,7 @@ from ...protocols.guarantees import Condition
 from ...scenarios.schema.schema import Scenario, Variant
 from .case import tell
 from .executed import asked, execute
-from .executed_case import ExecutedFault
+from .executed_case import ExecutedFault, ExecutedOnce
 from .findings import CrashReport
 from .shrink import shrink
 from .subjects import one_writer
@@ -37,9 +37,10 @@ def explore(
     seconds = time.perf_counter() - started
     counterexamples = []
     shown = sorted(c for c in found.first if examples is None or c in examples)
+    look = ExecutedOnce(shown)
     for turn, condition in enumerate(shown):
         breach = found.first[condition]
-        seen = breach.aftermath.result, breach
+        seen = breach.aftermath.result, breach, look
         counterexamples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
         advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
     timed = scenario.crash.view == "timed"

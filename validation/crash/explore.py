@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ def replay_case(path: Path) -> Counterexample | None:
     try:
         condition = Condition(case["condition"])
         sought = Sought(condition, case["object"], bool(case.get("acknowledged")))
+        instant_ps = int(case.get("instant_ps", 0))
         scenario = scenario_from_data(case["scenario"], str(path))
         model = scheme(str(case.get("scheme"))).model
         if condition not in conditions_after(scenario.crash.fault, model):
@@ -160,7 +162,8 @@ def replay_case(path: Path) -> Counterexample | None:
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
             kind: type[Evidence[Any]] = ExecutedFault if scenario.crash.fault.executed else LeftState
-            again = find(kind, scenario, variant, sought, telling=True)
+            look = partial(find, kind, scenario, variant, sought, telling=True)
+            again = look(since_ps=instant_ps) or look()
             return None if again is None else tell(again)
     found = f"'{case.get('scheme')} on {case.get('platform')}'"
     known = ", ".join(f"{v.scheme} on {v.label}" for v in scenario.variants())

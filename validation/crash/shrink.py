@@ -8,6 +8,7 @@ something, and reads to where the pause begins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Generic
@@ -34,15 +35,25 @@ _Outage = tuple[str, int, int]
 """(core, from, for how long)"""
 
 
-def shrink(kind: type[Evidence[V]], scenario: Scenario, variant: Variant, result: RunResult, violation: V) -> Case:
+def shrink(
+    kind: type[Evidence[V]],
+    scenario: Scenario,
+    variant: Variant,
+    result: RunResult,
+    violation: V,
+    look: Callable[..., Case | None] = find,
+) -> Case:
     """The smallest case found for a violation of a scenario's run: no operation, and no lost line, can be spared.
 
-    ``kind`` is that of the scenario's fault.
+    ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does.
     """
     outages = [*map(_outage, scenario.outages), *result.outages]
     rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
     attempts = [
-        (_Search(kind, each, variant, violation, outages), [planned(operation, result.history) for operation in chosen])
+        (
+            _Search(kind, each, variant, violation, outages, look),
+            [planned(operation, result.history) for operation in chosen],
+        )
         for each, chosen in kind.attempts(scenario, result, violation)
     ]
     best = None
@@ -62,17 +73,23 @@ def shrink(kind: type[Evidence[V]], scenario: Scenario, variant: Variant, result
         return best
     best = search.fewer_operations(best)
     best = search.fewer_outages(best)
-    best = search.from_time_zero(best)
-    return find(kind, best.scenario, best.variant, search.sought, telling=True) or best
+    return search.told_from_time_zero(best)
 
 
 class _Search(Generic[V]):
     """Tries smaller scenarios for one violation."""
 
     def __init__(
-        self, kind: type[Evidence[V]], scenario: Scenario, variant: Variant, like: V, outages: list[_Outage]
+        self,
+        kind: type[Evidence[V]],
+        scenario: Scenario,
+        variant: Variant,
+        like: V,
+        outages: list[_Outage],
+        look: Callable[..., Case | None],
     ) -> None:
         self.kind = kind
+        self.look = look
         self.scenario = scenario
         self.variant = variant
         self.sought = Sought(like.condition, like.object, like.acknowledged)
@@ -106,11 +123,11 @@ class _Search(Generic[V]):
         return draft.with_(workload=workload, outages=listed, schemes=schemes).build()
 
     def _try(self, chosen: list[Planned], outages: list[_Outage], since_ps: int = 0) -> Case | None:
-        return find(self.kind, self._scenario(chosen, outages), self.variant, self.sought, since_ps=since_ps)
+        return self.look(self.kind, self._scenario(chosen, outages), self.variant, self.sought, since_ps=since_ps)
 
     def told(self, chosen: list[Planned]) -> Case | None:
         """The violation with these operations, looked for among all images, and told as well as it can be."""
-        return find(self.kind, self._scenario(chosen, self.outages), self.variant, self.sought, telling=True)
+        return self._told(self._scenario(chosen, self.outages))
 
     def fewer_operations(self, best: Case) -> Case:
         """Leave out operations as long as the violation stays; those that only a hurry has kept as well."""
@@ -145,15 +162,20 @@ class _Search(Generic[V]):
                 best, outages = smaller, kept
         return best
 
-    def from_time_zero(self, best: Case) -> Case:
-        """Let the first operation begin at time zero, and number what is written from one."""
+    def told_from_time_zero(self, best: Case) -> Case:
+        """Tell the case, its first operation at time zero and what is written numbered from one, if it shows there."""
         chosen = _operations(best)
         first_ps = min(operation.not_before_ps for operation in chosen)
         outages = [(core, at - first_ps, length) for core, at, length in map(_outage, best.scenario.outages)]
-        if any(at_ps < 0 for _, at_ps, _ in outages) or (outages and not self.kind.pauses_move):
-            return best
-        shifted = [replace(o, not_before_ps=o.not_before_ps - first_ps, stamp=None) for o in chosen]
-        return self._try(shifted, outages) or best
+        at_ps = best.violation.instant_ps if len(chosen) <= MANY else first_ps  # of more a hurry has found it
+        told = None
+        if all(from_ps >= 0 for _, from_ps, _ in outages) and (self.kind.pauses_move or not outages):
+            shifted = [replace(o, not_before_ps=o.not_before_ps - first_ps, stamp=None) for o in chosen]
+            told = self._told(self._scenario(shifted, outages), at_ps - first_ps)
+        return told or self._told(best.scenario, at_ps) or best
+
+    def _told(self, scenario: Scenario, since_ps: int = 0) -> Case | None:
+        return self.look(self.kind, scenario, self.variant, self.sought, telling=True, since_ps=since_ps)
 
 
 def _operations(case: Case) -> list[Planned]:

@@ -87,7 +87,8 @@ class Walk:
         self.scenario = scenario
         self.variant = variant
         self.schedule = schedule
-        self.whole = run_with_faults(scenario, variant, (), schedule)
+        self._nothing = scenario.crash.fault.nothing
+        self.whole = run_with_faults(scenario, variant, (), schedule, reads=self._nothing)
         """The run without a fault."""
         self.stages = stages(scenario.crash.fault, scenario, self.whole.result)
         self.runs = 0
@@ -112,6 +113,10 @@ class Walk:
 
     def states(self, instants: Iterable[int]) -> Iterator[State]:
         """The states in which the first fault comes at one of these instants, in their order."""
+        if self._nothing:
+            self.runs += 1
+            yield State(self.whole, (Strike(self.whole.settled_ps, ()),))
+            return
         try:
             yield from self._stage(0, State(self.whole), instants, set())
         except _Over:

@@ -55,13 +55,13 @@ def way(condition: str, how: str) -> str:
 
 
 def manner_of(flaw: Flaw) -> str:
-    """How a history breaks a condition: with an object that could not be read, with a value that nobody wrote, or with
-    one that is not what it should be.
+    """How a history breaks a condition: with a value that nobody wrote, with an object that could not be read, or with
+    another version than it should be; a history does not tell whether that is an absence.
     """
     if not flaw.operations:
         return "unreadable"
-    read = [value for operation in flaw.operations for value in _values(operation.result)]
-    return "torn" if any(isinstance(value, Torn) for value in read) else "another version"
+    read = {manner(value) for operation in flaw.operations for value in _values(operation.result)}
+    return next((how for how in ("torn", "unreadable") if how in read), "another version")
 
 
 def _values(result: Value | tuple[Any, ...]) -> Iterator[Any]:

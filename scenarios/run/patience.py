@@ -1,0 +1,67 @@
+"""Waiting for those who are left of a run with faults, and giving them up when they wait for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any
+
+from ...models.persist.requester import PrimitiveFailed
+from ...protocols.parts.rpc import VerbsError
+from .experiment import AssembledVariant
+
+PATIENCE_PS = 60 * 10**12
+"""How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
+adapter needs to give up on a dead peer. What has not returned by then stays open."""
+VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
+"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
+operation returns, waits for ever: a choice. A recovery may go through all objects."""
+LOOKED_AT_EVERY_PS = 100_000_000, 5_000_000_000
+"""How often that is looked at: at first, and where nobody posts. Who then posts without end takes long to run."""
+
+
+class Patience:
+    """How long a run waits for anybody."""
+
+    def __init__(self, experiment: AssembledVariant) -> None:
+        self.since_ps = 0
+        """When the last machine was back: patience begins there."""
+        self._experiment = experiment
+        self._clock = experiment.system.clock
+        self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
+
+    def run_until(self, event: Any) -> bool:
+        """Run until an event; whether it came before patience, and work in vain, had an end.
+
+        A thread of a server whose peer is gone, and that does not look for another, comes to its end.
+        """
+        lost = self._clock.start(self._lost())
+        either = self._clock.any_of([event, lost])
+        while not either.processed:
+            with suppress(VerbsError, PrimitiveFailed):
+                self._clock.run_until(either)
+        if lost.is_alive:
+            self._clock.end(lost)
+        return bool(event.processed)
+
+    def _lost(self) -> Generator[Any, Any, None]:
+        clock, (shortest_ps, longest_ps) = self._clock, LOOKED_AT_EVERY_PS
+        until_ps = max(clock.now_ps, self.since_ps) + PATIENCE_PS
+        most = VERBS_IN_VAIN + EACH_IN_VAIN * (self._experiment.processes + len(self._experiment.initial))
+        pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
+        posted = begun
+        while clock.now_ps < until_ps and posted - begun < most:
+            yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
+            if clock.is_idle:
+                return
+            before, posted = posted, self._posted()
+            pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
+            if posted != before and (self._returned() != returned or posted < begun):
+                begun, returned = posted, self._returned()
+
+    def _posted(self) -> int:
+        """The work requests that all adapters have been given since their power came on."""
+        return sum(node.nic.doorbells + node.nic.listed for node in self._nodes)
+
+    def _returned(self) -> int:
+        return sum(o.return_ps is not None for o in self._experiment.history.operations)
