@@ -8,7 +8,6 @@ import re
 import sys
 from collections import Counter
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from textwrap import dedent
 
@@ -18,8 +17,6 @@ from rpsim.app.main import main
 from rpsim.protocols.efactory.client_active import ClientActive
 from rpsim.protocols.efactory.efactory import EFactory
 from rpsim.protocols.efactory.saw import Saw
-from rpsim.protocols.guarantees import Condition
-from rpsim.protocols.guarantees import Verdict as Verdict_
 from rpsim.protocols.primitives import known_primitives, primitive
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
@@ -30,7 +27,7 @@ from rpsim.validation.mutation import fates as fates_module
 from rpsim.validation.mutation import score as score_module
 from rpsim.validation.mutation import step_score as step_score_module
 from rpsim.validation.mutation import trials as trials_module
-from rpsim.validation.mutation.fates import FateVerdict, FaultOutcome, Try
+from rpsim.validation.mutation.fates import FaultOutcome
 from rpsim.validation.mutation.kinds import KINDS, kind_of
 from rpsim.validation.mutation.mutants import modules_of, planted, seeded, watched
 from rpsim.validation.mutation.operators import changes
@@ -41,7 +38,6 @@ from rpsim.validation.mutation.steps import TrialSetting, ask, settings, step_fa
 from rpsim.validation.mutation.trials import Trial, kept
 from rpsim.validation.mutation.trying import Load, of_nobody, of_power
 from rpsim.validation.mutation.work import Work
-from rpsim.validation.oracle import assert_implications
 from rpsim.validation.testing.checks import scenario_of
 
 from ..answers import result_of
@@ -259,40 +255,6 @@ def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatc
     assert {"kv", "rpc", "index"} < {module for module, _, _ in names}
 
 
-def test_code_that_fails_is_broken_and_a_judge_that_fails_finds_nothing(use):
-    def contradicts(scheme, kept):
-        assert_implications({Condition.STRICT: Verdict_.HOLDS, Condition.DURABLE: Verdict_.VIOLATED})
-
-    def fails(scheme, kept):
-        BytesIO().read("no number")
-
-    def takes_all(scheme, kept):
-        bytearray(fates_module.MOST_BYTES)
-
-    broken = (fails, FaultOutcome.BROKEN), (takes_all, FaultOutcome.BROKEN)
-    for does, outcome in ((contradicts, FaultOutcome.UNDECIDED), *broken):
-        use(trial(does, "odd"))
-        found = FateVerdict()
-        assert not fates_module.judged(Saw, [Try("saw", "odd", frozenset({"durable: torn"}))], found)
-        found = found.ended()
-        assert found.outcome is outcome and found.how.startswith("odd: ") and found.scheme == "saw"
-        assert ("MemoryError" in found.how) is (does is takes_all)
-
-
-def test_code_that_fails_somewhere_may_be_found_elsewhere(use):
-    def finds(scheme, kept):
-        return Shown(frozenset({"durable: torn"}))
-
-    def fails(scheme, kept):
-        BytesIO().read("no number")
-
-    use(trial(fails, "odd"), trial(finds, "even"))
-    found = FateVerdict()
-    tries = [Try("saw", name, frozenset({"durable: torn"})) for name in ("odd", "even")]
-    assert fates_module.judged(Saw, tries, found)
-    assert found.how == "even: durable: torn" and found.outcome is FaultOutcome.FOUND
-
-
 @pytest.mark.parametrize(
     ("operator", "function", "text", "kind"),
     [
@@ -397,19 +359,6 @@ def test_the_score_is_as_printed(tmp_path, capsys):
 @pytest.mark.slow
 def test_every_survivor_has_a_reason(tmp_path):
     assert main(["mutate", "--out", str(tmp_path)]) == 0
-
-
-@pytest.mark.parametrize(("name", "outcome"), [("lives", FaultOutcome.BROKEN), ("forever", FaultOutcome.SURVIVES)])
-def test_a_trial_that_does_not_come_to_an_end_is_ended(name, outcome, use, monkeypatch):
-    def forever(scheme, kept):
-        while True:
-            pass
-
-    use(trial(forever, name))
-    monkeypatch.setattr(fates_module, "SECONDS", 0.05)
-    found = FateVerdict()
-    assert not fates_module.judged(Saw, [Try("saw", name, frozenset({"durable: torn"}))], found)
-    assert found.ended().outcome is outcome
 
 
 def test_a_delete_that_does_nothing_is_found_where_nothing_fails():

@@ -31,7 +31,8 @@ from .trials import trials
 from .trying import FIRST
 
 SECONDS = 10
-"""Processor seconds after which a trial is broken off; of those that are left only the dear ones are begun then."""
+"""Processor seconds after which a trial is broken off; of those that are left only the dear ones are begun then. A run
+that is to come to its end gets twice what it takes without a fault, where that is more."""
 RUN_SECONDS = 2
 """Processor seconds after which the small run without any crash is broken off."""
 MOST_BYTES = 4 << 30
@@ -58,6 +59,13 @@ class Try(NamedTuple):
     scheme: str
     trial: str
     kept: frozenset[str]
+    seconds: float = 0.0
+    """What it took of a processor without the fault."""
+
+    @property
+    def most_seconds(self) -> float:
+        """When it is broken off."""
+        return max(SECONDS, 2 * self.seconds) if self.trial.startswith(_SHORT) else SECONDS
 
 
 @dataclass(frozen=True)
@@ -148,12 +156,12 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bo
         if late and not known[each.trial].dear:
             continue
         began = time.process_time()
-        with guarded(found, mutant.name, each.trial, SECONDS):
+        with guarded(found, mutant.name, each.trial, each.most_seconds):
             broken = sorted(known[each.trial].ask(mutant, each.kept).broken & each.kept)
             if broken:
                 found.outcome, found.how, found.scheme = FaultOutcome.FOUND, f"{each.trial}: {broken[0]}", mutant.name
                 return True
-        if time.process_time() - began >= 0.9 * SECONDS:
+        if time.process_time() - began >= 0.9 * each.most_seconds:
             late = True
     return False
 

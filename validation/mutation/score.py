@@ -66,6 +66,8 @@ class Baseline:
     keeps: Mapping[str, frozenset[str]]
     reached: Mapping[str, Mapping[str, frozenset[int]]]
     """By trial and module: what ``watched`` notes."""
+    seconds: Mapping[str, float]
+    """By trial: what it took of a processor."""
 
     @property
     def promises(self) -> int:
@@ -97,7 +99,7 @@ def _known(known: type[Scheme], shown: Mapping[tuple[str, str], Any], chosen: Se
     reached = {
         name: {module: frozenset(lines) for module, lines in row["reached"].items()} for name, row in rows.items()
     }
-    return Baseline(keeps, reached)
+    return Baseline(keeps, reached, {name: row["cpu_s"] for name, row in rows.items()})
 
 
 # the faults ----------------------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ def _task(
     """With which schemes and in which trials a fault may be found: cheap ones first."""
     _, change = faults(names[0])[module, number]
     open_ = [
-        (trial.dear, Try(name, trial.name, known[name].keeps[trial.name]))
+        (trial.dear, Try(name, trial.name, known[name].keeps[trial.name], known[name].seconds[trial.name]))
         for name in names
         for trial in chosen
         if known[name].keeps[trial.name] and change.noted in known[name].reached[trial.name].get(module, ())

@@ -131,13 +131,13 @@ class Load:
         ).build()
 
     def _transactions(self) -> dict[str, Any]:
-        """The same operations as transactions, each on two objects, so that several machines take part."""
+        """As many accesses as transactions, each to two objects, so that several machines take part."""
         return {
             "kind": "mix",
             "shares": {TXN: 1.0},
             "steps": 2,
             "step_reads": 0.0 if self.mix == "update-only" else 0.5,
-            "operations": self.operations,
+            "operations": -(-self.operations // 2),
             "keys": max(2, self.keys),
             "value": self.value,
             "zipf": 0.0,
