@@ -131,14 +131,17 @@ class Load:
         ).build()
 
     def _transactions(self) -> dict[str, Any]:
-        """As many accesses as transactions, each to two objects, so that several machines take part."""
+        """As many accesses as transactions: each to two objects of three or more, of a few operations to all three, so
+        that two machines take part beside the one that commits.
+        """
+        steps = 2 if self.operations > 3 else 3
         return {
             "kind": "mix",
             "shares": {TXN: 1.0},
-            "steps": 2,
+            "steps": steps,
             "step_reads": 0.0 if self.mix == "update-only" else 0.5,
-            "operations": -(-self.operations // 2),
-            "keys": max(2, self.keys),
+            "operations": -(-self.operations // steps),
+            "keys": max(3, self.keys),
             "value": self.value,
             "zipf": 0.0,
         }
