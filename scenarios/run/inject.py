@@ -28,8 +28,8 @@ from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
 from .draws import Planned
 from .experiment import AssembledVariant
-from .patience import Patience
 from .results import RunResult
+from .waiting import SurvivorWait
 
 Memory = Callable[[System], Callable[[int, int], bytes]]
 """What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
@@ -176,7 +176,7 @@ class StruckRun:
         """By machine: who has failed and has not recovered yet, with the last strike that hit it."""
         self.back_ps = 0
         """When the machines of the last strike are back."""
-        self.patience = Patience(experiment)
+        self.wait = SurvivorWait(experiment)
         self.on_their_way: dict[str, dict[tuple[str, int], list[int]]] = {}
         self._compared: dict[int, tuple[int, Compared]] = {}
         """By the number of a device that came back: its number before, and who compares its ranges."""
@@ -189,7 +189,7 @@ class StruckRun:
                 with suppress(VerbsError, PrimitiveFailed):
                     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
             happens()
-        finished = self.patience.run_until(clock.all_of([experiment.finished, *self.recovering]))
+        finished = self.wait.run_until(clock.all_of([experiment.finished, *self.recovering]))
         settled_ps = clock.now_ps
         unread = self._read() if self.reads else {}
         own = self.recovering[self.earlier :]
@@ -254,7 +254,7 @@ class StruckRun:
         if returning:
             down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
             self.back_ps = strike.at_ps + down_ps
-            self.patience.since_ps = max(self.patience.since_ps, self.back_ps)
+            self.wait.since_ps = max(self.wait.since_ps, self.back_ps)
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
                 role = roles[part.role][part.index]
@@ -368,7 +368,7 @@ class StruckRun:
         first_after = any(part.client for part in experiment.at_work.failures)
         while left:
             begun = len(experiment.history.operations)
-            whole = self.patience.run_until(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            whole = self.wait.run_until(experiment.start_client(machine, 0, number, left, takes_over=first_after))
             made = [o for o in experiment.history.operations[begun:] if o.process == number]
             unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:

@@ -18,7 +18,7 @@ from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
-from rpsim.scenarios.run import patience
+from rpsim.scenarios.run import waiting
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.crash import strikes
@@ -274,7 +274,7 @@ def test_an_acknowledgement_that_the_last_switch_has_passed_on_arrives_or_not():
 
 @pytest.mark.long
 def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
-    monkeypatch.setattr(patience, "VERBS_IN_VAIN", 200)
+    monkeypatch.setattr(waiting, "VERBS_IN_VAIN", 200)
     found = report(failing("two-copies-stubborn", "data[0] power", [put(0, "k0")]))
     assert found.verdicts[LOST] is Verdict.VIOLATED and found.verdicts[COMMITTED] is Verdict.HOLDS
     assert "somebody waits for ever" in found.over

@@ -20,7 +20,7 @@ LOOKED_AT_EVERY_PS = 100_000_000, 5_000_000_000
 """How often that is looked at: at first, and where nobody posts. Who then posts without end takes long to run."""
 
 
-class Patience:
+class SurvivorWait:
     """How long a run waits for anybody."""
 
     def __init__(self, experiment: AssembledVariant) -> None:
