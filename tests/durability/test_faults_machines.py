@@ -283,7 +283,7 @@ def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
 
 @pytest.mark.long
 def test_what_is_executed_for_one_condition_is_not_executed_for_another(monkeypatch):
-    """Both are violated, by another instant each; each is told as if it were the only one."""
+    """Both are violated; each is told as if it were the only one."""
     made = failing("two-copies-hasty", "data[0] lost", [put(0, "k0"), get(0, "k0"), put(0, "k0")])
     runs, run_with_faults = [], strikes.run_with_faults
     monkeypatch.setattr(strikes, "run_with_faults", lambda *a, **k: runs.append(a) or run_with_faults(*a, **k))
