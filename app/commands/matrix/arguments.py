@@ -4,6 +4,27 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ....sim.errors import InputError
+
+
+@contextmanager
+def faults_as_given() -> Iterator[None]:
+    """A mistake in a fault names ``--faults``, where the user wrote it, and not the scenario's field that it is set in.
+
+    Raises InputError.
+    """
+    try:
+        yield
+    except InputError as error:
+        set_in = "crash.fault"
+        raise InputError(
+            replace(one, file=None, field="--faults") if set_in in f"{one.file} {one.field}".split() else one
+            for one in error.mistakes
+        ) from error
 
 
 def listed(text: str | None) -> list[str]:

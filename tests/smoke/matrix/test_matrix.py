@@ -43,6 +43,7 @@ def test_the_page_has_everything_in_it(capsys, tmp_path):
         (["matrix", "--shapes", "words"], "'word'"),
         (["matrix", "--sizes", "7 B"], "8 B to 1 MiB"),
         (["matrix", "schemes", "sawn"], "saw"),
+        (["matrix", "groups", "chain", "--faults", "replica[7] lost"], "--faults: found 'replica[7] lost', expected"),
         (["design"], "no --platform"),
         (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
         (["matrix", "--primitives", "x"], "rpsim matrix primitives x"),

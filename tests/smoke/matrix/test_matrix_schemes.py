@@ -90,7 +90,9 @@ def test_no_fault_at_all_is_judged_too_and_claimed(capsys, tmp_path):
     [
         (["saw", "--seed", "1,x"], "'1,x', expected a whole number, at least 0"),
         (["saw", "--seeds", "0"], "'0', expected a whole number, at least 1"),
+        (["saw", "--faults", "server[0] powr"], "rpsim: --faults: found 'powr', expected"),
         (["saw", "--faults", "server[0] powr"], "did you mean 'power'"),
+        (["hotpot", "--faults", "node[3] lost"], "--faults: found 'node[3] lost', expected an index below 3"),
         (["saw", "--faults", "nofault"], "or 'no fault'"),
         (["saw", "--sizes", "8 X"], "'8 X'"),
         (["saw", "--writers", "shard"], "did you mean 'shared'"),
