@@ -37,14 +37,16 @@ TURNS = 12
 class Work:
     """A transaction that this node commits: what is written where, what is read, and what has been found."""
 
-    def __init__(self, id: int, written: Sequence[int], read: Sequence[int]) -> None:
+    def __init__(self, id: int, written: Sequence[int], read: Sequence[int], *, begun: bool = False) -> None:
         self.id = id
         self.written = tuple(written)
         """The pages; what is new in each lies in the dirty page of the same turn."""
         self.read = tuple(read)
         self.found: dict[int, bytes] = {}
         self.known = True
-        """Whether all that was to be read has been."""
+        """Whether all that was to be read has been, and all that was to be written."""
+        self.begun = begun
+        """Whether an owner may have locked or committed a part of it."""
 
     def groups(self, nodes: int) -> Mapping[int, PageGroup]:
         """The parts, by home, in the order of these."""
@@ -190,18 +192,36 @@ class HotpotNode(OwnerNode):
             except VerbsError as error:
                 self.broken(error)
                 continue
+            except PageLost:  # meanwhile
+                if not work.begun:
+                    raise
+                continue
             thread.count("retries")
             yield from thread.sleep_until(thread.deadline(next(pauses)))
 
     def attempt(self, thread: Thread, work: Work) -> Code:
         """All phases; returns False if an owner has refused, and nothing is locked then."""
-        groups = work.groups(self.nodes)
+        groups = self.groups_left(work)
         owners = {home: self.scheme.owner(home) for home in groups}
         remote = [home for home in groups if owners[home] != self.number]
         mine = [home for home in groups if home not in remote]
+        before, work.begun = work.begun, True
         if len(remote) > 1:
-            return (yield from self.in_three(thread, work, groups, owners))
-        return (yield from self.in_one(thread, work, groups, mine, remote))
+            done = yield from self.in_three(thread, work, groups, owners)
+        else:
+            done = yield from self.in_one(thread, work, groups, mine, remote)
+        work.begun = done or before
+        return done
+
+    def groups_left(self, work: Work) -> Mapping[int, PageGroup]:
+        """The parts whose pages some node still owns: what has begun is committed there. Raises PageLost before that."""
+        groups = work.groups(self.nodes)
+        left = {home: group for home, group in groups.items() if self.scheme.chain(home)}
+        if len(left) < len(groups):
+            work.known = False
+            if not work.begun:
+                raise PageLost(f"all copies of the pages of node{sorted(groups.keys() - left)} are lost")
+        return left
 
     def in_one(
         self, thread: Thread, work: Work, groups: Mapping[int, PageGroup], mine: Sequence[int], remote: Sequence[int]
@@ -337,10 +357,10 @@ class HotpotNode(OwnerNode):
         count = min(int(own.areas), self.room.areas)
         areas = yield from thread.load(self.own + OwnRecord.size, lines_of(max(1, count * DirtyArea.size)))
         pages = [page for page in areas_of(areas, count) if page < len(self.sizes.objects)]
-        self.unfinished = Work(own.id, tuple(dict.fromkeys(pages)), ())
+        self.unfinished = Work(own.id, tuple(dict.fromkeys(pages)), (), begun=True)
         if own.marked == own.id:
             return
-        for home, group in self.unfinished.groups(self.nodes).items():
+        for home, group in self.groups_left(self.unfinished).items():
             if self.scheme.owner(home) == self.number and not any(page in self.locks for page in group.written):
                 self.locks |= dict.fromkeys(group.written, (self.number, home))
 
@@ -363,19 +383,16 @@ class HotpotNode(OwnerNode):
     def execute_again(self, thread: Thread, work: Work) -> Code:
         """All phases of the transaction in the own record; of one that all have committed the last one."""
         marked = yield from thread.load(self.own + OwnRecord.offset_of("marked"), 8)
-        try:
-            if marked == word(work.id):
-                yield from self.release(thread, work)
-            else:
-                yield from self.run(thread, work)
-        except PageLost:
-            work.known = False
+        if marked == word(work.id):
+            yield from self.release(thread, work)
+        else:
+            yield from self.run(thread, work)
         yield from self.delete_own(thread, work)
 
     def release(self, thread: Thread, work: Work) -> Code:
         """Phase 3 of all owners."""
         for home in work.groups(self.nodes):
-            while self.scheme.owner(home) != self.number:
+            while self.scheme.chain(home) and self.scheme.owner(home) != self.number:
                 try:
                     yield from self.tell(thread, work, home, MessageKind.END)
                     break

@@ -22,8 +22,9 @@ After a failure, a record that was not released locks its pages. An owner that w
 data. The node that commits executes its own record again; an owner that has a record of that transaction does not take
 the data again, since its record counts as complete (``again=sent``: it takes them). A transaction of a node that is
 lost is committed if some owner had begun to, else dropped; pages which that node had owned itself and not yet committed
-are lost with it. Pages of a lost owner belong to the first holder of copies that is left. A node does again what did
-not return. That a node is lost is known to all.
+are lost with it. Pages of a lost owner belong to the first holder of copies that is left. Where no holder of a page is left,
+a transaction that has begun is committed at the other owners, and one that has not begun does nothing: whoever called
+does not learn which. A node does again what did not return. That a node is lost is known to all.
 """
 
 from __future__ import annotations

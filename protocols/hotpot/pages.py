@@ -133,8 +133,10 @@ class SharedPages(Scheme):
             return tuple(found[step.object] if step.f == "r" else None for step in request.steps)
 
         def connection(self, session: HotpotSession) -> Code:
-            """The way to this process's node; once that is lost, to the next one."""
+            """The way to this process's node; once that is lost, to the next one. Raises OperationFailed."""
             scheme = self.scheme
+            if all(map(scheme.is_lost, range(scheme.nodes))):
+                raise OperationFailed("every node is lost")
             while scheme.is_lost(session.node):
                 session.node, session.connection = (session.node + 1) % scheme.nodes, None
             if session.connection is None:

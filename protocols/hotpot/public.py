@@ -159,6 +159,9 @@ class PublicNode(HotpotNode):
             self.broken(error)
             yield from self.revert(thread, work, self.reachable(work))
             raise PageLost(str(error)) from error
+        except PageLost:
+            yield from self.revert(thread, work, self.reachable(work))
+            raise
         raise PageLost("a page stays locked")
 
     @override
@@ -168,7 +171,7 @@ class PublicNode(HotpotNode):
 
     def reachable(self, work: Work) -> list[int]:
         """The parts of a transaction whose owners still have a way from here."""
-        owners = {home: self.scheme.owner(home) for home in work.groups(self.nodes)}
+        owners = {home: self.scheme.owner(home) for home in self.groups_left(work)}
         return [home for home, owner in owners.items() if owner == self.number or owner in self.wires]
 
     # after a failure --------------------------------------------------------------------------------------------------
