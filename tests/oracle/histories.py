@@ -62,7 +62,8 @@ def random_case(choose: Choose, most: int = 6, zero_length: bool = True, reads_a
     now = 0
     for put in puts:
         now += choose(4)
-        operation = history.invoke(0, "put" if put else "get", "x", None, now)
+        number = len(history.operations) + 1  # each is a process's only one
+        operation = history.invoke(number, "put" if put else "get", "x", None, now)
         operation.argument = operation.number if put else None
         length = choose(6) if zero_length else 1 + choose(5)
         fate = choose(10)

@@ -88,7 +88,7 @@ def violated(history: HistoryFile) -> set[Condition]:
 
     def is_version(read: Act) -> bool:
         value = read.call.result
-        return value is None or (value in writes and writes[value].invoke_ps <= read.entry.return_ps)
+        return value is None or (value in writes and writes[value].begin_ps <= read.entry.return_ps)
 
     def existed_ps(value: object) -> int:
         if value is None:
@@ -99,7 +99,7 @@ def violated(history: HistoryFile) -> set[Condition]:
         return min(times, default=NEVER_PS)
 
     def written_ps(value: object) -> int:
-        return BEFORE if value is None else writes[value].invoke_ps
+        return BEFORE if value is None else writes[value].begin_ps
 
     if not all(is_version(read) for read in reads):
         answer.add(Condition.COMMITTED)
@@ -119,8 +119,8 @@ def violated(history: HistoryFile) -> set[Condition]:
                     return BEFORE
                 return writes[value].return_ps if writes[value].outcome == "ok" else NEVER_PS
 
-            older = [v for v in after if age(v) < update.invoke_ps]
-            newer = [v for v in after if age(v) >= update.invoke_ps and writes[v].invoke_ps <= crash_ps]
+            older = [v for v in after if age(v) < update.begin_ps]
+            newer = [v for v in after if age(v) >= update.begin_ps and writes[v].invoke_ps <= crash_ps]
             if older and not newer:
                 answer.add(NO_LOST_ACK)
     spans = [act.span(NEVER_PS) for act in acts if act.call.f == "write" or act.entry.outcome == "ok"]

@@ -23,9 +23,9 @@ class Story:
         self.history = History(frozenset({"put"}))
         self.loaded = loaded
 
-    def put(self, begin: int, end: int | None = None, outcome: str = "ok") -> int:
+    def put(self, begin: int, end: int | None = None, outcome: str = "ok", process: int = 0) -> int:
         """A put; returns the stamp that it writes."""
-        operation = self.history.invoke(0, "put", "k17", len(self.history.operations) + 1, begin * 1000)
+        operation = self.history.invoke(process, "put", "k17", len(self.history.operations) + 1, begin * 1000)
         if end is not None:
             self.history.complete(operation, outcome, end * 1000)
         assert isinstance(operation.argument, int)
@@ -127,10 +127,25 @@ def test_of_two_concurrent_acknowledged_puts_either_may_survive() -> None:
     assert story.crash(40, one) == story.crash(40, other) == NOTHING
 
 
-def test_puts_that_touch_at_one_instant_are_concurrent() -> None:
+def test_puts_of_two_processes_that_touch_at_one_instant_are_concurrent() -> None:
+    story = Story()
+    one, other = story.put(0, 10), story.put(10, 20, process=2)
+    assert story.crash(30, one) == story.crash(30, other) == NOTHING
+
+
+def test_puts_of_one_process_come_one_after_the_other_though_they_touch() -> None:
     story = Story()
     one, other = story.put(0, 10), story.put(10, 20)
-    assert story.crash(30, one) == story.crash(30, other) == NOTHING
+    assert story.crash(10, one) == story.crash(20, other) == story.crash(30, other) == NOTHING
+    assert story.crash(20, one) == {NO_LOST_ACK, DURABLE}
+    story.get(20, 30, other)
+    assert story.crash(40, one) == {NO_LOST_ACK, DURABLE, MONOTONIC}
+
+
+def test_a_put_is_not_behind_what_another_process_did_until_the_same_instant() -> None:
+    story = Story()
+    one, _, last = story.put(0, 10, process=2), story.put(5, 10), story.put(10, 20)
+    assert story.crash(30, one) == story.crash(30, last) == NOTHING
 
 
 def test_an_unknown_outcome_is_as_good_as_pending_for_ever() -> None:

@@ -80,3 +80,24 @@ def test_one_budget_for_several_searches() -> None:
     small = Budget(steps=first.steps + 100)
     assert Search(MODELS["queue"], spans, small).run().verdict is Verdict.HOLDS
     assert Search(MODELS["queue"], spans, small).run().verdict is Verdict.UNDECIDED
+
+
+TOUCHING = """\
+{"process": 0, "type": "invoke", "f": "enqueue", "value": 1, "time": 0}
+{"process": 0, "type": "ok", "f": "enqueue", "time": 10}
+{"process": 0, "type": "invoke", "f": "enqueue", "value": 2, "time": 10}
+{"process": 0, "type": "ok", "f": "enqueue", "time": 20}
+{"process": 1, "type": "invoke", "f": "dequeue", "time": 30}
+{"process": 1, "type": "ok", "f": "dequeue", "value": 2, "time": 40}
+"""
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_process_does_one_thing_after_the_other_though_they_touch(other: bool) -> None:
+    text = TOUCHING
+    if other:  # whose operation returns at the same instant
+        begin, end = ({"process": 2, "type": kind, "f": "dequeue", "value": None} for kind in ("invoke", "ok"))
+        first, second, *rest = TOUCHING.splitlines()
+        text = "\n".join([first, json.dumps(begin | {"time": 5}), second, json.dumps(end | {"time": 10}), *rest])
+    wanted = Verdict.HOLDS if other else Verdict.VIOLATED
+    assert judged(text).verdicts[Condition.LINEARIZABLE].verdict is wanted

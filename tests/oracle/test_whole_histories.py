@@ -131,7 +131,7 @@ def rows_of(history: HistoryFile, model: str) -> tuple[list[Row], list[Sync], li
     rows = []
     for act in acts:
         entry = act.entry
-        rows.append(Row(entry.key, act.call, entry.invoke_ps, entry.return_ps, entry.dead_ps, entry.session))
+        rows.append(Row(entry.key, act.call, entry.begin_ps, entry.return_ps, entry.dead_ps, entry.session))
     found = []
     for sync in syncs(history):
         covered = frozenset(i for i, act in enumerate(acts) if sync.covers(act.entry))

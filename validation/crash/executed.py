@@ -174,7 +174,8 @@ def _judge_registers(
     unread: Mapping[Hashable, Unread],
 ) -> dict[Condition, _Wrong]:
     names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
-    known = {name: ObjectHistory(name, history.updates, name in loaded) for name in names}
+    crashes_ps = sorted({crash.at_ps for crash in history.crashes})
+    known = {name: ObjectHistory(name, history.updates, name in loaded, crashes_ps=[*crashes_ps]) for name in names}
     for _, kind, operation in history.events():
         if kind == "invoke":
             known[operation.object].invoke(operation)
@@ -182,7 +183,6 @@ def _judge_registers(
             known[operation.object].complete(operation)
     found: dict[Condition, _Wrong] = {}
     for name, one in known.items():
-        one.crashes_ps += sorted({crash.at_ps for crash in history.crashes})
         last = unread.get(name, NOT_READ)
         flaws = {condition: FINDERS[condition](one, last) for condition in conditions}
         assert_implications({c: Verdict.HOLDS if flaw is None else Verdict.VIOLATED for c, flaw in flaws.items()})

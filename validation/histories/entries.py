@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +89,11 @@ class HistoryEntry:
     """Processes that were killed at it and have not invoked anything since."""
     birth_ps: int | None = None
     """When the last process that was killed at it invoked something again."""
+    begin_ps: int = field(init=False)
+    """Not before then did it take effect: when it was invoked, or just behind what its process did before."""
+
+    def __post_init__(self) -> None:
+        self.begin_ps = self.invoke_ps
 
     @property
     def has_argument(self) -> bool:
@@ -174,3 +179,20 @@ def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> Non
         by_ps = min(applied_ps, next((at_ps for at_ps in eras_ps if at_ps >= promised_ps), NEVER_PS))
         entry.return_ps = by_ps if by_ps < NEVER_PS else None
         entry.outcome = "ok" if by_ps < NEVER_PS else None
+    _behind_their_own(entries, {crash.at_ps for crash in crashes})
+
+
+def _behind_their_own(entries: Sequence[HistoryEntry], crashes_ps: Collection[int]) -> None:
+    """What a process invokes at the instant at which its operation before returned comes behind that one, a picosecond
+    later. Not where something else happened at that instant: then it would come behind that as well.
+    """
+    returned: dict[int, int | str | None] = {}
+    for entry in entries:
+        if entry.outcome == "ok" and entry.return_ps is not None:
+            process = returned.setdefault(entry.return_ps, entry.process)
+            if process != entry.process:
+                returned[entry.return_ps] = None
+    for entry in entries:
+        at_ps = entry.invoke_ps
+        if returned.get(at_ps) == entry.process and entry.return_ps != at_ps and at_ps not in crashes_ps:
+            entry.begin_ps = at_ps + 1

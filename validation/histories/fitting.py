@@ -37,10 +37,10 @@ class Act:
         """The operation as the search sees it at ``until_ps``, with the deadline that ``condition`` sets."""
         entry = self.entry
         if entry.returned_by(until_ps):
-            return Interval(entry.line, self.call, entry.invoke_ps, entry.return_ps)
+            return Interval(entry.line, self.call, entry.begin_ps, entry.return_ps)
         by_ps = deadline_ps(entry, condition)
         by_ps = NEVER_PS if by_ps is None or by_ps > until_ps else by_ps
-        return Interval(entry.line, Call(self.call.f, self.call.argument, UNKNOWN), entry.invoke_ps, None, by_ps)
+        return Interval(entry.line, Call(self.call.f, self.call.argument, UNKNOWN), entry.begin_ps, None, by_ps)
 
     @property
     def text(self) -> str:

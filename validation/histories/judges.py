@@ -150,7 +150,7 @@ class ZoneJudge:
         entry, call = act.entry, act.call
         argument = self._stamps.get(call.argument) if call.f in WRITES else self._removals.get(entry.line)
         result = self._stamps.get(call.result) if call.f not in _UPDATES and entry.outcome == "ok" else None
-        began_ps = self._moment(entry.invoke_ps)
+        began_ps = self._moment(entry.begin_ps)
         ended_ps = None if entry.return_ps is None else self._moment(entry.return_ps)
         kind, process = (Operation, RECOVERY if entry.process == FRESH else 0) if self._recorded else (Recorded, 0)
         return kind(entry.line, process, call.f, self._name, argument, began_ps, ended_ps, result, entry.outcome)

@@ -59,7 +59,7 @@ class WholeJudge:
             call = act.call if returned else Call(act.call.f, act.call.argument, UNKNOWN)
             dead_ps = None if entry.dead_ps is None or entry.dead_ps > until_ps else entry.dead_ps
             return_ps = entry.return_ps if returned else None
-            op = Op(entry.line, self._index[act], call, entry.invoke_ps, return_ps, dead_ps, self._tags[act])
+            op = Op(entry.line, self._index[act], call, entry.begin_ps, return_ps, dead_ps, self._tags[act])
             ops.append(op)
         crashes_ps = [at_ps for at_ps in self._history.eras_ps() if at_ps <= until_ps]
         barriers = [barrier for barrier in self._barriers if barrier.return_ps <= until_ps]

@@ -9,7 +9,8 @@ and ``session`` are not local: they judge a whole history, cut into ``eras``.
 The rules about time, common to all conditions:
 
 - Intervals are closed: ``a`` precedes ``b`` only if ``a`` returned strictly before ``b`` was invoked. Two operations
-  that touch at one instant are concurrent, the choice that cannot accuse falsely.
+  of two processes that touch at one instant are concurrent, the choice that cannot accuse falsely. Those of one process
+  come one after the other: the second counts as invoked a picosecond later, unless others returned at that instant.
 - A crash comes after the responses and the invocations of its own instant: an operation that returned then had
 returned, one that was invoked then is pending. Loaded values were written, durably, before time zero.
 - A pending or ``info`` update may take effect at any later time, after recovery too, or never; a ``fail`` update never.

@@ -104,7 +104,7 @@ class RegisterHistory:
         """``operation``, invoked before, has got its response now."""
         self._advance(return_ps(operation))
         known, value = self.known, operation.argument
-        known.complete(operation)
+        operation = known.complete(operation)
         if operation.f not in known.updates:
             if operation.outcome == "ok":
                 self._changed()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
+from operator import itemgetter
 from typing import Literal
 
 from ...scenarios.history import History, Operation, Removed, Value
@@ -76,6 +77,8 @@ class ObjectHistory:
     """By stamp: when the process of such an update invoked something again, if it ever did."""
     crashes_ps: list[int] = field(default_factory=list)
     """In order: the crashes that ended an era (of the system or of the server), before which reads count as earlier."""
+    returned: dict[int, int | None] = field(default_factory=dict)
+    """By instant: the process whose operations returned ``ok`` then; None if those of several did."""
     initial: Value = field(init=False)
     """The value before the first update: the loaded stamp 0, or absent."""
 
@@ -92,16 +95,37 @@ class ObjectHistory:
             raise InputError(Mistake(found, f"a stamp that no other operation on {self.object} writes, and not 0"))
         self.writes[stamp] = operation
 
-    def complete(self, operation: Operation) -> None:
-        """Take note of the response of ``operation``, invoked before."""
+    def complete(self, operation: Operation) -> Operation:
+        """Take note of the response of ``operation``, invoked before; returns it as conditions see it.
+
+        All that returned, and crashed, at the instant of its invocation has to be known. Raises ValueError if it is
+        pending.
+        """
         returned_ps = return_ps(operation)
+        if operation.outcome == "ok":
+            operation = self._behind_its_own(operation)
+            process = self.returned.setdefault(returned_ps, operation.process)
+            if process != operation.process:
+                self.returned[returned_ps] = None
         if operation.f not in self.updates:
             if operation.outcome == "ok":
                 self.reads.append(self._named(operation) if operation.result is None else operation)
         elif operation.outcome == "ok":
             self.acknowledged_ps[operation.argument] = returned_ps
+            self.writes[operation.argument] = operation
         elif operation.outcome == "fail":
             self.failed[operation.argument] = self.writes.pop(operation.argument)
+        return operation
+
+    def _behind_its_own(self, operation: Operation) -> Operation:
+        """An operation whose process had another one return at the instant of its invocation comes behind that one, a
+        picosecond later: a process does one thing after the other. Not where others' operations returned, or something
+        crashed, at that instant too.
+        """
+        at_ps = operation.invoke_ps
+        if self.returned.get(at_ps) != operation.process or operation.return_ps == at_ps or at_ps in self.crashes_ps:
+            return operation
+        return replace(operation, invoke_ps=at_ps + 1)
 
     def crash(self, at_ps: int) -> None:
         """The system crashes: every process that has an update under way is killed."""
@@ -180,6 +204,7 @@ def cut(
     All objects were loaded if ``loaded`` is None.
     """
     objects: dict[Hashable, ObjectHistory] = {}
+    returned: list[tuple[int, int, Operation]] = []
     for operation in history.operations:
         if operation.invoke_ps > crash_ps:
             continue
@@ -189,7 +214,9 @@ def cut(
             known = objects[operation.object] = ObjectHistory(operation.object, history.updates, was_loaded, probe)
         known.invoke(operation)
         if operation.return_ps is not None and operation.return_ps <= crash_ps:
-            known.complete(operation)
+            returned.append((operation.return_ps, operation.number, operation))
+    for _, _, operation in sorted(returned, key=itemgetter(0, 1)):
+        objects[operation.object].complete(operation)
     for known in objects.values():
         known.crash(crash_ps)
     return objects
