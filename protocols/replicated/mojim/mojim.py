@@ -12,8 +12,10 @@ primitive has it, a plain WRITE by default. The mark is a message of its own beh
 A heartbeat tells a machine that the other one is gone, after a period of our own. After a power failure of both the
 mirror recovers from its log and the primary's image is rebuilt from the mirror's. A machine that goes on alone says so
 in its persistent memory, with an epoch: so the two know later whose image counts; the other one gets a copy of it, and
-is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. Clients call
-the primary, whose CPU stores what they send.
+is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. While the copy
+is made no msync begins. An msync that finds the mirror gone returns when the primary has said that it is alone, in
+``sync`` as in ``syncflush``: in the window ``sync`` loses what had returned before. In ``async`` it returns after the
+primary's own flush, as ever. Clients call the primary, whose CPU stores what they send.
 """
 
 from __future__ import annotations
