@@ -189,6 +189,10 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         name, process = self.node.name, self.node.process(self.node.name)
         thread = self.node.thread(0, name)
         process.start(self.listener.serve(thread))
+        if self.scheme.mode_is("unreplicated"):
+            if self.stance is Stance.PRIMARY:
+                self.serve_clients(None)
+            return
         process.start(self.joining.serve(self.node.thread(1, f"{name} joining")))
         if not self.recovered:
             self.serve_primitive()
@@ -199,7 +203,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         if not self.recovered:
             self.joining.listen()
             if self.stance is Stance.PRIMARY:
-                self.serve_clients(thread if not self.scheme.mode_is("unreplicated") else None)
+                self.serve_clients(thread)
 
     def serve_primitive(self) -> None:
         """Do the CPU's steps of the primitive, if it has any, from now on."""
@@ -367,6 +371,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.recovered, self.in_step = True, False
         said = Standing.unpack((yield from thread.load(self.places["standing"], WORD)))
         self.epoch, self.stance = said.epoch, Stance(said.stance)
+        if self.scheme.mode_is("unreplicated"):
+            return  # its image is all there is
         self.serve_primitive()  # over that it gets the other machine's image
         if self.stance is Stance.MIRROR:
             yield from self.apply(thread)

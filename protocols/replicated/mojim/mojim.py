@@ -15,7 +15,8 @@ in its persistent memory, with an epoch: so the two know later whose image count
 is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. While the copy
 is made no msync begins. An msync that finds the mirror gone returns when the primary has said that it is alone, in
 ``sync`` as in ``syncflush``: in the window ``sync`` loses what had returned before. In ``async`` it returns after the
-primary's own flush, as ever. Clients call the primary, whose CPU stores what they send.
+primary's own flush, as ever. ``unreplicated``, the mirror's machine does nothing, and the primary comes back with its
+own image. Clients call the primary, whose CPU stores what they send.
 """
 
 from __future__ import annotations
@@ -175,6 +176,11 @@ class Mojim(Scheme, name="mojim"):
             for number, value in ranges:
                 yield from link.write(backup.image + number * mirror.value_bytes, backup.key, value)
 
+    def machines_of_clients(self) -> list[MojimMachine]:
+        """The machines that may serve clients, at first the first one: without a mirror that is the only one."""
+        primary, mirror = self.roles["primary"][0], self.roles["mirror"][0]
+        return [primary] if self.mode_is("unreplicated") else [primary, mirror]
+
     # after a failure ----------------------------------------------------------------------------------------------
     def decides(self, machine: MojimMachine) -> bool:
         """Whether this is the machine that finds out, of the two that have come back."""
@@ -204,7 +210,7 @@ class MojimSession:
     def __init__(self, thread: Thread, node: Node, scheme: Mojim) -> None:
         self.thread = thread
         self.node = node
-        self.machines: list[MojimMachine] = [scheme.roles["primary"][0], scheme.roles["mirror"][0]]
+        self.machines = scheme.machines_of_clients()
         serving = next((one for one in self.machines if one.listener.listening), self.machines[0])
         self.connection: Connection = serving.listener.accept(thread, node, 64, PATIENCE)
 
@@ -222,5 +228,5 @@ class MojimSession:
     def serving(self) -> MojimMachine | None:
         """Who serves now. Raises :class:`OperationFailed` where nobody will any more."""
         if all(one in one.scheme.lost(one.role_name) for one in self.machines):
-            raise OperationFailed("both machines are lost")
+            raise OperationFailed("the machines that could serve are lost")
         return next((one for one in self.machines if one.listener.listening), None)

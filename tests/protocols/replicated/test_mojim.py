@@ -259,6 +259,19 @@ def test_a_mirror_that_was_asked_for_room_before_it_failed_keeps_its_new_link(na
     assert survived(name, [*puts, *[put("2 s", "k1")] * 12], [fail(at, "mirror", "5 ms"), fail("3 s", "primary")], 2)[1]
 
 
+# without a mirror -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("fault", ["primary[0] power", "all power", "all power in recovery"])
+def test_unreplicated_the_primary_comes_back_with_its_own_image(fault):
+    assert violated("mojim[mode=unreplicated]", fault, operations=4, keys=2) == set()
+
+
+def test_unreplicated_nobody_takes_over_and_nobody_joins():
+    failures = [fail("10 ms", "mirror", "5 ms"), fail("30 ms", "primary", "5 ms")]
+    result, all_there = survived("mojim[mode=unreplicated]", [put("0 us"), put("2 s")], failures)
+    assert all_there and stances(result) == [Stance.PRIMARY, Stance.MIRROR]
+    assert [result.scheme.roles[name][0].listener.listening for name in ("primary", "mirror")] == [True, False]
+
+
 # the window -----------------------------------------------------------------------------------------------------------
 @pytest.mark.long
 def test_sync_loses_updates_in_the_window_and_syncflush_none():
