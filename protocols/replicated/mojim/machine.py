@@ -468,6 +468,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             return b""
         while self.stance is not Stance.ALONE:  # its heartbeats have not stayed away for long enough
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
+            if self.stance is Stance.PRIMARY:  # it was back before anybody missed one: the link is to what it was
+                yield from self.go_on_alone(thread)
         link = self.other.service.connect(thread, self.node, patience=PATIENCE)
         self.copying, reply = True, b"mirror"
         while self.storing:

@@ -242,6 +242,15 @@ def test_a_machine_joins_over_a_primitive_that_needs_its_cpu(over, away):
     assert all_there and result.scheme.roles[away][0].stance is Stance.ALONE
 
 
+@pytest.mark.parametrize("again", ["400 us", "1.05 ms", "1.4 ms"])
+def test_a_mirror_that_fails_twice_within_a_heartbeat_joins(again):
+    """The copy for its first life goes to its second: that asks as well, and nobody has missed it."""
+    failures = [fail(at, "mirror", "200 us") for at in ("100 us", again)]
+    result, all_there = survived("mojim[log=8, apply=4]", [put("0 us"), *[put("5 ms")] * 20], failures)
+    assert all_there and stances(result) == [Stance.PRIMARY, Stance.MIRROR]
+    assert result.scheme.roles["mirror"][0].in_step and result.scheme.roles["mirror"][0].joining.listening
+
+
 ASKED = [
     ("mojim[apply=1, log=8]", [put("0 us")] * 6, "16 us"),  # the mirror's power fails while it is asked to apply
     ("mojim[apply=8, log=8]", [put("0 us")] * 20, "48 us"),  # and while an msync waits for that
