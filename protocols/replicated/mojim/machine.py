@@ -105,6 +105,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.entry_bytes = Update.size + self.sizes.value_bytes
         self.slot_bytes = -(-self.entry_bytes // LINE_BYTES) * LINE_BYTES
         self.slots = max(int(scheme.option("log")), 2 * self.sizes.batch)
+        self.unasked = min(int(scheme.option("apply")), self.slots)
+        """So many entries the log has before the mirror's CPU is asked to apply them."""
         parts = {
             "image": self.value_bytes * len(self.sizes.objects),
             "log": self.slot_bytes * self.slots,
@@ -282,7 +284,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     def wait_for_room(self, thread: Thread, entries: int) -> Code:
         """Wait until the log has room for so many; before it is full the mirror's CPU is asked to apply what it has."""
-        if self.tail + entries > self.room_until - self.slots + int(self.scheme.option("apply")):
+        if self.tail + entries > self.room_until - self.slots + self.unasked:
             yield from thread.notify(self.asked)
         while self.tail + entries > self.room_until and self.link is not None:
             yield from thread.wait(self.room)

@@ -75,7 +75,7 @@ class Mojim(Scheme, name="mojim"):
                       text="entries of the log"),
         "apply": Option(
             32, at_least=1, small=2, source="assumption: half the log; the source says now and then",
-            text="behind how many entries the mirror's CPU is asked to apply them",
+            text="behind how many entries the mirror's CPU is asked to apply them; at the latest when the log is full",
         ),
         "heartbeat": Option(
             "1 ms", quantity="time", source="assumption: no source says how long",

@@ -54,6 +54,13 @@ def test_the_log_comes_round_and_the_mirror_and_its_backups_follow():
     assert sum(a != b for a, b in zip(*images, strict=True)) < 3 * 100  # what is in the log and not applied
 
 
+def test_the_mirror_is_asked_at_the_latest_when_the_log_is_full():
+    """The log may be shorter than the number of entries behind which it is asked."""
+    result = ran("mojim[log=8, apply=32]", mix="update-only", operations=20)
+    assert all(operation.outcome == "ok" for operation in result.history.operations)
+    assert result.scheme.roles["primary"][0].tail == 20
+
+
 def test_there_are_as_many_backups_as_the_option_says():
     assert [len(ran(name).system.nodes["backup"]) for name in ("mojim", "mojim[backups=2]")] == [0, 2]
 
