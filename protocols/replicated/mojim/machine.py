@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -14,10 +13,11 @@ from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
-from ...layout import U32, Layout, Rest
+from ...layout import Layout
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
+from .words import Agreed, Apply, Join, Load, LogPosition, Msync, Stance, Standing, Update
 
 if TYPE_CHECKING:
     from .mojim import Mojim
@@ -26,69 +26,6 @@ Code = Generator[Any, Any, Any]
 Ranges = Sequence[tuple[int, bytes]]
 """Objects by number, with their new values."""
 WORD = 8
-
-
-class Stance(IntEnum):
-    """What a machine is, as its persistent memory says."""
-
-    PRIMARY = 0
-    MIRROR = 1
-    ALONE = 2
-
-
-class Standing(Layout):
-    """A word: who a machine is, and since which epoch; who goes on alone begins a new one."""
-
-    epoch = U32()
-    stance = U32()
-
-
-class LogPosition(Layout):
-    """A word: of a mark the number of its msync and how many entries this has; of the state what has been applied, and
-    the position in the log behind it.
-    """
-
-    msync = U32()
-    entries = U32()
-
-
-class Update(Layout):
-    """An entry of the log: a range that an msync names."""
-
-    number = U32()
-    position = U32()
-    value = Rest()
-
-
-class Msync(Layout):
-    """Store ranges, each a number and a value, and make them durable as the mode has it; the reply says nothing."""
-
-    ranges = Rest()
-
-
-class Load(Layout):
-    """Read an object: the reply."""
-
-    number = U32()
-
-
-class Apply(Layout):
-    """Apply what is committed: the reply is the position in the log behind it."""
-
-    unused = U32()
-
-
-class Join(Layout):
-    """The other machine is there again: it gets a copy of the image, and is the mirror from then on. The reply is
-    empty where it has to find out with this one whose image counts."""
-
-    unused = U32()
-
-
-class Agreed(Layout):
-    """The image here is that of the other machine, and this one is its mirror."""
-
-    epoch = U32()
 
 
 class MojimMachine(Role, memory=("dram", "pm"), cores=5):

@@ -34,7 +34,8 @@ from ...naming import Option
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
-from .machine import Load, MojimMachine, Msync, Ranges, Stance
+from .machine import MojimMachine, Ranges
+from .words import Load, Msync, Stance
 
 Code = Generator[Any, Any, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.protocols.registry import scheme
-from rpsim.protocols.replicated.mojim.machine import Stance
+from rpsim.protocols.replicated.mojim.words import Stance
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.run.inject import run_with_fault

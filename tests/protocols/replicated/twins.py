@@ -10,8 +10,9 @@ from rpsim.models.persist.requester import PrimitiveRequester
 from rpsim.models.verbs import SendWR
 from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
 from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
-from rpsim.protocols.replicated.mojim.machine import Ranges, Stance
+from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
+from rpsim.protocols.replicated.mojim.words import Stance
 from rpsim.protocols.replicated.tailwind.segments import Backup
 from rpsim.protocols.replicated.tailwind.tailwind import BackupLink, Tailwind
 
