@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -14,10 +13,11 @@ from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
-from ...layout import U32, Layout, Rest
+from ...layout import Layout
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
+from .words import Agreed, Apply, Join, Load, LogPosition, Msync, Stance, Standing, Update
 
 if TYPE_CHECKING:
     from .mojim import Mojim
@@ -26,69 +26,6 @@ Code = Generator[Any, Any, Any]
 Ranges = Sequence[tuple[int, bytes]]
 """Objects by number, with their new values."""
 WORD = 8
-
-
-class Stance(IntEnum):
-    """What a machine is, as its persistent memory says."""
-
-    PRIMARY = 0
-    MIRROR = 1
-    ALONE = 2
-
-
-class Standing(Layout):
-    """A word: who a machine is, and since which epoch; who goes on alone begins a new one."""
-
-    epoch = U32()
-    stance = U32()
-
-
-class LogPosition(Layout):
-    """A word: of a mark the number of its msync and how many entries this has; of the state what has been applied, and
-    the position in the log behind it.
-    """
-
-    msync = U32()
-    entries = U32()
-
-
-class Update(Layout):
-    """An entry of the log: a range that an msync names."""
-
-    number = U32()
-    position = U32()
-    value = Rest()
-
-
-class Msync(Layout):
-    """Store ranges, each a number and a value, and make them durable as the mode has it; the reply says nothing."""
-
-    ranges = Rest()
-
-
-class Load(Layout):
-    """Read an object: the reply."""
-
-    number = U32()
-
-
-class Apply(Layout):
-    """Apply what is committed: the reply is the position in the log behind it."""
-
-    unused = U32()
-
-
-class Join(Layout):
-    """The other machine is there again: it gets a copy of the image, and is the mirror from then on. The reply is
-    empty where it has to find out with this one whose image counts."""
-
-    unused = U32()
-
-
-class Agreed(Layout):
-    """The image here is that of the other machine, and this one is its mirror."""
-
-    epoch = U32()
 
 
 class MojimMachine(Role, memory=("dram", "pm"), cores=5):
@@ -105,6 +42,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.entry_bytes = Update.size + self.sizes.value_bytes
         self.slot_bytes = -(-self.entry_bytes // LINE_BYTES) * LINE_BYTES
         self.slots = max(int(scheme.option("log")), 2 * self.sizes.batch)
+        self.unasked = min(int(scheme.option("apply")), self.slots)
+        """So many entries the log has before the mirror's CPU is asked to apply them."""
         parts = {
             "image": self.value_bytes * len(self.sizes.objects),
             "log": self.slot_bytes * self.slots,
@@ -176,16 +115,26 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         """The ways to backups, by number, once something has been sent on."""
         self.late: deque[Ranges] = deque()
         """What the mode async has not sent yet."""
+        self.copying = False
+        """Whether the image is being copied to a machine that joins: no msync begins meanwhile."""
+        self.storing = False
+        """Whether an msync is under way that changes the image, and does not go to the other machine's log."""
         self.woken, self.asked, self.room, self.joins = (Signal(self.system.clock) for _ in range(4))
+        self.stored, self.settled = Signal(self.system.clock), Signal(self.system.clock)
+        """Raised when an msync that a copy waits for has ended; when a copy has, or this machine has become alone."""
 
     @override
     def start(self) -> None:
         name, process = self.node.name, self.node.process(self.node.name)
         thread = self.node.thread(0, name)
         process.start(self.listener.serve(thread))
+        if self.scheme.mode_is("unreplicated"):
+            if self.stance is Stance.PRIMARY:
+                self.serve_clients(None)
+            return
         process.start(self.joining.serve(self.node.thread(1, f"{name} joining")))
-        if self.service.needs_thread:
-            process.start(self.service.serve(self.node.thread(2, f"{name} primitive")))
+        if not self.recovered:
+            self.serve_primitive()
         process.start(self.watch(self.node.thread(1, f"{name} heartbeat")))
         process.start(self.ask_for_room(self.node.thread(3, f"{name} asking")))
         if self.scheme.mode_is("async"):
@@ -193,7 +142,13 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         if not self.recovered:
             self.joining.listen()
             if self.stance is Stance.PRIMARY:
-                self.serve_clients(thread if not self.scheme.mode_is("unreplicated") else None)
+                self.serve_clients(thread)
+
+    def serve_primitive(self) -> None:
+        """Do the CPU's steps of the primitive, if it has any, from now on."""
+        if self.service.needs_thread:
+            name = self.node.name
+            self.node.process(name).start(self.service.serve(self.node.thread(2, f"{name} primitive")))
 
     def serve_clients(self, thread: Thread | None) -> None:
         """Listen to clients; with a ``thread`` whose msyncs go to the other machine."""
@@ -210,16 +165,29 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         each = 4 + self.sizes.value_bytes
         pieces = [request.ranges[at : at + each] for at in range(0, len(request.ranges) // each * each, each)]
         ranges = [(int.from_bytes(piece[:4], "little"), piece[4:]) for piece in pieces]
+        while self.copying:
+            yield from thread.wait(self.settled)
+        self.storing = True
         for number, value in ranges:
             yield from thread.store(self.object_at(number), value)
         if self.scheme.mode_is("sync", "syncflush"):
+            self.storing = self.link is None  # else a copy finds all of it, and need not wait for a link that is dead
             yield from self.send(thread, ranges)
+            while self.link is None and self.stance is not Stance.ALONE:  # the mirror's image would count
+                yield from thread.wait(self.settled)
         if self.link is None or not self.scheme.mode_is("sync"):
             yield from self.flush(thread, ranges)
         if self.scheme.mode_is("async") and self.link is not None:
             self.late.append(ranges)
             yield from thread.notify(self.woken)
+        yield from self.let_copy(thread)
         return b"durable"
+
+    def let_copy(self, thread: Thread) -> Code:
+        """An msync is over: a copy may begin that has waited for it."""
+        self.storing = False
+        if self.copying:
+            yield from thread.notify(self.stored)
 
     def flush(self, thread: Thread, ranges: Ranges) -> Code:
         """Flush ranges here."""
@@ -234,6 +202,8 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             return
         try:
             yield from self.wait_for_room(thread, len(ranges))
+            if self.link is not link:  # a mirror that has been back meanwhile has the image with this msync in it
+                return
             entries, there = [], self.other
             for turn, (number, value) in enumerate(ranges):
                 position = self.tail + turn
@@ -246,12 +216,12 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         except (PrimitiveFailed, VerbsError) as error:
             if not error.disconnected:
                 raise
-            if self.link is link:  # else the mirror has been back meanwhile, and has the image with this msync in it
+            if self.link is link:  # else this is known already, and a mirror may be back
                 yield from self.go_on_alone(thread)
 
     def wait_for_room(self, thread: Thread, entries: int) -> Code:
         """Wait until the log has room for so many; before it is full the mirror's CPU is asked to apply what it has."""
-        if self.tail + entries > self.room_until - self.slots + int(self.scheme.option("apply")):
+        if self.tail + entries > self.room_until - self.slots + self.unasked:
             yield from thread.notify(self.asked)
         while self.tail + entries > self.room_until and self.link is not None:
             yield from thread.wait(self.room)
@@ -259,18 +229,24 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     def ask_for_room(self, thread: Thread) -> Code:
         """The primary: have the mirror's CPU apply what is committed, whenever that is wanted, for ever."""
         connection: Connection | None = None
+        connected: PrimitiveRequester | None = None
         while True:
             yield from thread.wait(self.asked)
+            link = self.link
             try:
-                if self.link is not None:
-                    connection = connection or self.other.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
+                if link is not None:
+                    if connection is None or connected is not link:  # that to a mirror before it failed is dead
+                        connection = self.other.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
+                        connected = link
                     applied = yield from connection.call(Apply, unused=0)
-                    self.room_until = LogPosition.unpack(applied).entries + self.slots
+                    if self.link is link:
+                        self.room_until = LogPosition.unpack(applied).entries + self.slots
             except VerbsError as error:
                 if not error.disconnected:
                     raise
                 connection = None
-                yield from self.go_on_alone(thread)
+                if self.link is link:  # else this is known already, and a mirror may be back
+                    yield from self.go_on_alone(thread)
             yield from thread.notify(self.room)
 
     def send_late(self, thread: Thread) -> Code:
@@ -320,18 +296,23 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.late.clear()
         yield from thread.wbinvd()
         yield from self.is_alone(thread)
+        yield from thread.notify(self.settled)
 
     def is_alone(self, thread: Thread) -> Code:
         """Say in persistent memory that this image counts, whatever the other machine has."""
         said = Standing.unpack((yield from thread.load(self.places["standing"], WORD)))
-        self.epoch, self.stance, self.in_step = max(said.epoch, self.epoch) + 1, Stance.ALONE, True
-        yield from self.persist(thread, "standing", Standing.pack(epoch=self.epoch, stance=self.stance))
+        self.epoch, self.in_step = max(said.epoch, self.epoch) + 1, True
+        yield from self.persist(thread, "standing", Standing.pack(epoch=self.epoch, stance=Stance.ALONE))
+        self.stance = Stance.ALONE
 
     @override
     def recover(self, thread: Thread) -> Code:
         self.recovered, self.in_step = True, False
         said = Standing.unpack((yield from thread.load(self.places["standing"], WORD)))
         self.epoch, self.stance = said.epoch, Stance(said.stance)
+        if self.scheme.mode_is("unreplicated"):
+            return  # its image is all there is
+        self.serve_primitive()  # over that it gets the other machine's image
         if self.stance is Stance.MIRROR:
             yield from self.apply(thread)
         while True:
@@ -420,21 +401,28 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         yield from self.persist(thread, "standing", Standing.pack(epoch=self.epoch, stance=self.stance))
 
     def on_join(self, thread: Thread, request: Join) -> Code:
-        """Copy the image to the machine that asks, while no msync runs; msyncs go there from now on."""
+        """Copy the image to the machine that asks, while no msync changes it; msyncs go there from now on."""
         yield from thread.notify(self.joins)
         if not self.in_step:
             return b""
         while self.stance is not Stance.ALONE:  # its heartbeats have not stayed away for long enough
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
+            if self.stance is Stance.PRIMARY:  # it was back before anybody missed one: the link is to what it was
+                yield from self.go_on_alone(thread)
         link = self.other.service.connect(thread, self.node, patience=PATIENCE)
+        self.copying, reply = True, b"mirror"
+        while self.storing:
+            yield from thread.wait(self.stored)
         try:
             yield from self.make_mirror(thread, link)
+            self.link = link
         except PrimitiveFailed as error:
             if not error.disconnected:
                 raise
-            return b"gone"  # it has failed again, and asks again
-        self.link = link
-        return b"mirror"
+            reply = b"gone"  # it has failed again, and asks again
+        self.copying = False
+        yield from thread.notify(self.settled)
+        return reply
 
     def on_agreed(self, thread: Thread, request: Agreed) -> Code:
         """Follow the other machine, which has found out whose image counts."""

@@ -12,8 +12,11 @@ primitive has it, a plain WRITE by default. The mark is a message of its own beh
 A heartbeat tells a machine that the other one is gone, after a period of our own. After a power failure of both the
 mirror recovers from its log and the primary's image is rebuilt from the mirror's. A machine that goes on alone says so
 in its persistent memory, with an epoch: so the two know later whose image counts; the other one gets a copy of it, and
-is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. Clients call
-the primary, whose CPU stores what they send.
+is the mirror from then on; a mirror that has not got it yet takes over only where the other one is lost. While the copy
+is made no msync begins. An msync that finds the mirror gone returns when the primary has said that it is alone, in
+``sync`` as in ``syncflush``: in the window ``sync`` loses what had returned before. In ``async`` it returns after the
+primary's own flush, as ever. ``unreplicated``, the mirror's machine does nothing, and the primary comes back with its
+own image. Clients call the primary, whose CPU stores what they send.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from ...naming import Option
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
-from .machine import Load, MojimMachine, Msync, Ranges, Stance
+from .machine import MojimMachine, Ranges
+from .words import Load, Msync, Stance
 
 Code = Generator[Any, Any, Any]
 
@@ -72,7 +76,7 @@ class Mojim(Scheme, name="mojim"):
                       text="entries of the log"),
         "apply": Option(
             32, at_least=1, small=2, source="assumption: half the log; the source says now and then",
-            text="behind how many entries the mirror's CPU is asked to apply them",
+            text="behind how many entries the mirror's CPU is asked to apply them; at the latest when the log is full",
         ),
         "heartbeat": Option(
             "1 ms", quantity="time", source="assumption: no source says how long",
@@ -173,6 +177,11 @@ class Mojim(Scheme, name="mojim"):
             for number, value in ranges:
                 yield from link.write(backup.image + number * mirror.value_bytes, backup.key, value)
 
+    def machines_of_clients(self) -> list[MojimMachine]:
+        """The machines that may serve clients, at first the first one: without a mirror that is the only one."""
+        primary, mirror = self.roles["primary"][0], self.roles["mirror"][0]
+        return [primary] if self.mode_is("unreplicated") else [primary, mirror]
+
     # after a failure ----------------------------------------------------------------------------------------------
     def decides(self, machine: MojimMachine) -> bool:
         """Whether this is the machine that finds out, of the two that have come back."""
@@ -202,7 +211,7 @@ class MojimSession:
     def __init__(self, thread: Thread, node: Node, scheme: Mojim) -> None:
         self.thread = thread
         self.node = node
-        self.machines: list[MojimMachine] = [scheme.roles["primary"][0], scheme.roles["mirror"][0]]
+        self.machines = scheme.machines_of_clients()
         serving = next((one for one in self.machines if one.listener.listening), self.machines[0])
         self.connection: Connection = serving.listener.accept(thread, node, 64, PATIENCE)
 
@@ -220,5 +229,5 @@ class MojimSession:
     def serving(self) -> MojimMachine | None:
         """Who serves now. Raises :class:`OperationFailed` where nobody will any more."""
         if all(one in one.scheme.lost(one.role_name) for one in self.machines):
-            raise OperationFailed("both machines are lost")
+            raise OperationFailed("the machines that could serve are lost")
         return next((one for one in self.machines if one.listener.listening), None)

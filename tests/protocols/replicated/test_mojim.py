@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.protocols.registry import scheme
-from rpsim.protocols.replicated.mojim.machine import Stance
+from rpsim.protocols.replicated.mojim.words import Stance
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.executed_report import explore
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
+from ...small import only_variant, scenario
 from ..several import ALL, COMMITTED, LOST, ran, violated, waiting
 from . import twins
 
@@ -47,6 +52,13 @@ def test_the_log_comes_round_and_the_mirror_and_its_backups_follow():
         for machine in (primary, mirror)
     ]
     assert sum(a != b for a, b in zip(*images, strict=True)) < 3 * 100  # what is in the log and not applied
+
+
+def test_the_mirror_is_asked_at_the_latest_when_the_log_is_full():
+    """The log may be shorter than the number of entries behind which it is asked."""
+    result = ran("mojim[log=8, apply=32]", mix="update-only", operations=20)
+    assert all(operation.outcome == "ok" for operation in result.history.operations)
+    assert result.scheme.roles["primary"][0].tail == 20
 
 
 def test_there_are_as_many_backups_as_the_option_says():
@@ -174,11 +186,125 @@ def test_a_machine_that_is_lost_while_it_is_away_is_not_switched_on():
     assert all(operation.outcome for operation in result.history.operations)
 
 
+# a machine joins ------------------------------------------------------------------------------------------------------
+def fail(at: str, machine: str, down: str = "") -> dict[str, str]:
+    """A machine's power fails at an instant, and is back after ``down``; without that the machine is lost."""
+    return {"at": at, "fault": f"{machine}[0] {'power' if down else 'lost'}", **({"down": down} if down else {})}
+
+
+def put(at: str, object: str = "k0") -> dict[str, Any]:
+    """A put at an instant."""
+    return {"process": 0, "f": "put", "object": object, "at": at}
+
+
+def survived(
+    name: str, puts: Sequence[dict[str, Any]], failures: Sequence[dict[str, str]], keys: int = 1, value: str = "8 B"
+) -> tuple[RunResult, bool]:
+    """A run with failures, and whether a client reads at its end, at 5 s, the last value of each acknowledged put."""
+    gets = [{"process": 0, "f": "get", "object": f"k{key}", "at": "5 s"} for key in range(keys)]
+    made = scenario(name, [*puts, *gets], keys=keys, value=value, failures=list(failures))
+    result = performed(made, only_variant(made))
+    history = result.history.operations
+    acknowledged = {one.object: one.argument for one in history if one.f == "put" and one.outcome == "ok"}
+    read = {one.object: one.result for one in history if one.f == "get" and one.object in acknowledged}
+    return result, acknowledged == read
+
+
+def stances(result: RunResult) -> list[Stance]:
+    """What the primary and the mirror are in the end."""
+    return [result.scheme.roles[name][0].stance for name in ("primary", "mirror")]
+
+
+@pytest.mark.parametrize("mode", ["sync", "syncflush"])
+@pytest.mark.parametrize(
+    "failures, before, joins_us",
+    [
+        ([fail("100 us", "mirror", "4.9 ms"), fail("9 ms", "primary")], [], 5003),
+        ([fail("100 us", "primary", "1 s"), fail("1.1 s", "mirror")], [put("200 us")], 1_000_103),
+    ],
+)
+def test_no_msync_slips_past_the_copy_for_a_machine_that_joins(mode, failures, before, joins_us):
+    """Msyncs come while objects are copied, to the mirror or to the old primary; then the machine that copied is lost:
+    each that has been acknowledged is there.
+    """
+    puts = [put("0 us"), *before, *(put(f"{joins_us + 2 * n} us", f"k{n}") for n in range(8))]
+    result, all_there = survived(f"mojim[mode={mode}]", puts, failures, 16)
+    assert all_there and sum(one.outcome == "ok" for one in result.history.operations) >= 24
+    assert not survived(f"{twins.CopiesBesideMsyncs.name}[mode={mode}]", puts, failures, 16)[1]
+
+
+def test_a_copy_waits_for_an_msync_that_stores():
+    """Else it has a part of the new value, and the other part never comes."""
+    failures = [fail("100 us", "mirror", "4.9 ms"), fail("9 ms", "primary")]
+    assert survived("mojim", [put("4997.5 us")], failures, value="4 KB")[1]
+    assert not survived(twins.CopiesAtOnce.name, [put("4997.5 us")], failures, value="4 KB")[1]
+
+
+@pytest.mark.parametrize("away", ["mirror", "primary"])
+@pytest.mark.parametrize("over", ["write-imm-cpu-flush", "send-cpu-copy"])
+def test_a_machine_joins_over_a_primitive_that_needs_its_cpu(over, away):
+    other = {"mirror": "primary", "primary": "mirror"}[away]
+    failures = [fail("100 us", away, "4.9 ms"), fail("3 s", other)]
+    result, all_there = survived(f"mojim over {over}", [put("0 us"), put("200 us"), put("2 s")], failures)
+    assert all_there and result.scheme.roles[away][0].stance is Stance.ALONE
+
+
+@pytest.mark.parametrize("again", ["400 us", "1.05 ms", "1.4 ms"])
+def test_a_mirror_that_fails_twice_within_a_heartbeat_joins(again):
+    """The copy for its first life goes to its second: that asks as well, and nobody has missed it."""
+    failures = [fail(at, "mirror", "200 us") for at in ("100 us", again)]
+    result, all_there = survived("mojim[log=8, apply=4]", [put("0 us"), *[put("5 ms")] * 20], failures)
+    assert all_there and stances(result) == [Stance.PRIMARY, Stance.MIRROR]
+    assert result.scheme.roles["mirror"][0].in_step and result.scheme.roles["mirror"][0].joining.listening
+
+
+ASKED = [
+    ("mojim[apply=1, log=8]", [put("0 us")] * 6, "16 us"),  # the mirror's power fails while it is asked to apply
+    ("mojim[apply=8, log=8]", [put("0 us")] * 20, "48 us"),  # and while an msync waits for that
+    ("mojim[apply=4, log=8]", [put("0 us")] * 6 + [put("6 ms")] * 6, "100 us"),  # it has been asked before that
+]
+
+
+@pytest.mark.parametrize("name, puts, at", ASKED)
+def test_a_mirror_that_was_asked_for_room_before_it_failed_keeps_its_new_link(name, puts, at):
+    """What went wrong over the old link, or is found out over half a second later, says nothing of the new one."""
+    result, all_there = survived(name, [*puts, *[put("2 s", "k1")] * 12], [fail(at, "mirror", "5 ms")], 2)
+    assert all_there and stances(result) == [Stance.PRIMARY, Stance.MIRROR]
+    primary, mirror = (result.scheme.roles[role][0] for role in ("primary", "mirror"))
+    assert primary.link is not None and primary.msyncs - mirror.msyncs <= 8
+    assert survived(name, [*puts, *[put("2 s", "k1")] * 12], [fail(at, "mirror", "5 ms"), fail("3 s", "primary")], 2)[1]
+
+
+# without a mirror -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("fault", ["primary[0] power", "all power", "all power in recovery"])
+def test_unreplicated_the_primary_comes_back_with_its_own_image(fault):
+    assert violated("mojim[mode=unreplicated]", fault, operations=4, keys=2) == set()
+
+
+def test_unreplicated_nobody_takes_over_and_nobody_joins():
+    failures = [fail("10 ms", "mirror", "5 ms"), fail("30 ms", "primary", "5 ms")]
+    result, all_there = survived("mojim[mode=unreplicated]", [put("0 us"), put("2 s")], failures)
+    assert all_there and stances(result) == [Stance.PRIMARY, Stance.MIRROR]
+    assert [result.scheme.roles[name][0].listener.listening for name in ("primary", "mirror")] == [True, False]
+
+
 # the window -----------------------------------------------------------------------------------------------------------
 @pytest.mark.long
 def test_sync_loses_updates_in_the_window_and_syncflush_none():
     assert violated("mojim[mode=syncflush]", WINDOW, operations=1) == set()
     assert LOST in violated("mojim", WINDOW, operations=1)
+
+
+@pytest.mark.parametrize("mode", ["sync", "syncflush"])
+def test_an_msync_that_finds_no_mirror_waits_until_the_primary_is_alone(mode):
+    """The mirror's power fails, and within the whole flush the primary's: the mirror's image counts then."""
+    name, puts = f"mojim[mode={mode}]", [put("0 us"), put("1.3 ms", "k1")]
+    failures = [fail("100 us", "mirror", "5 ms"), fail("1.5 ms", "primary", "10 ms")]
+    result, all_there = survived(f"{name} over write-imm-cpu-flush", puts, failures, 2)
+    assert all_there and result.history.operations[1].outcome == "info"
+    twin = f"{twins.ReturnsBeforeItIsAlone.name}[mode={mode}] over write-imm-cpu-flush"
+    assert not survived(twin, puts, failures, 2)[1]
+    assert survived(f"{name} over write-imm-cpu-flush", puts, failures[:1], 2)[0].history.operations[1].outcome == "ok"
 
 
 @pytest.mark.long

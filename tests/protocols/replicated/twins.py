@@ -6,11 +6,13 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from rpsim.models.cpu import Thread
+from rpsim.models.persist.requester import PrimitiveRequester
 from rpsim.models.verbs import SendWR
 from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
 from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
 from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
+from rpsim.protocols.replicated.mojim.words import Stance
 from rpsim.protocols.replicated.tailwind.segments import Backup
 from rpsim.protocols.replicated.tailwind.tailwind import BackupLink, Tailwind
 
@@ -39,6 +41,44 @@ class NoWholeFlush(Mojim, name="mojim-twin-no-whole-flush"):
             if self.link is not None:
                 self.link = None
                 yield from self.is_alone(thread)
+                yield from thread.notify(self.settled)
+
+
+class CopiesBesideMsyncs(Mojim, name="mojim-twin-copies-beside-msyncs"):
+    """An msync may store in the image while that is copied to a machine that joins."""
+
+    title = "no msync waits for a copy"
+
+    class Primary(Mojim.Primary):
+        def make_mirror(self, thread: Thread, link: PrimitiveRequester) -> Code:
+            self.copying = False
+            yield from super().make_mirror(thread, link)
+
+    class Mirror(Mojim.Mirror):
+        def make_mirror(self, thread: Thread, link: PrimitiveRequester) -> Code:
+            self.copying = False
+            yield from super().make_mirror(thread, link)
+
+
+class CopiesAtOnce(Mojim, name="mojim-twin-copies-at-once"):
+    """A copy begins while an msync stores."""
+
+    title = "a copy waits for no msync"
+
+    class Primary(Mojim.Primary):
+        storing = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]
+
+
+class ReturnsBeforeItIsAlone(Mojim, name="mojim-twin-returns-before-it-is-alone"):
+    """An msync that does not go to the mirror returns when it is flushed, and the mirror's image may count yet."""
+
+    title = "an msync does not wait until the primary is alone"
+
+    class Primary(Mojim.Primary):
+        def send(self, thread: Thread, ranges: Ranges) -> Code:
+            yield from super().send(thread, ranges)
+            if self.link is None:
+                self.stance = Stance.ALONE
 
 
 class AppliesUnflushed(Mojim, name="mojim-twin-applies-unflushed"):
