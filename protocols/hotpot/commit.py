@@ -214,7 +214,7 @@ class HotpotNode(OwnerNode):
         return done
 
     def groups_left(self, work: Work) -> Mapping[int, PageGroup]:
-        """The parts whose pages some node still owns: what has begun is committed there. Raises PageLost before that."""
+        """The parts whose pages a node still owns. Raises PageLost if some are gone, and it has not begun."""
         groups = work.groups(self.nodes)
         left = {home: group for home, group in groups.items() if self.scheme.chain(home)}
         if len(left) < len(groups):

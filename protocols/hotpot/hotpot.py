@@ -21,10 +21,10 @@ again could overwrite what others have committed since.
 After a failure, a record that was not released locks its pages. An owner that was in phase 2 commits from the redo
 data. The node that commits executes its own record again; an owner that has a record of that transaction does not take
 the data again, since its record counts as complete (``again=sent``: it takes them). A transaction of a node that is
-lost is committed if some owner had begun to, else dropped; pages which that node had owned itself and not yet committed
-are lost with it. Pages of a lost owner belong to the first holder of copies that is left. Where no holder of a page is left,
-a transaction that has begun is committed at the other owners, and one that has not begun does nothing: whoever called
-does not learn which. A node does again what did not return. That a node is lost is known to all.
+lost is committed if some owner had begun to, else dropped; pages which that node had owned itself and not yet
+committed are lost with it. Pages of a lost owner belong to the first holder of copies that is left. Where no holder is
+left, a transaction that has begun is committed at the other owners, and one that has not begun does nothing: whoever
+called does not learn which. A node does again what did not return. That a node is lost is known to all.
 """
 
 from __future__ import annotations

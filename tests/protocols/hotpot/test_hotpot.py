@@ -12,7 +12,9 @@ from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.bytespace import LINE_BYTES
 from rpsim.sim.errors import InputError
+from rpsim.sim.units import parse_duration_ps
 from rpsim.validation.crash.explore import explore, slider
+from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
 from ..several import ALL, COMMITTED, DURABLE, LOST
@@ -188,6 +190,31 @@ def test_who_meets_a_page_of_a_lost_node_that_somebody_is_committing_waits_for_t
     result.system.clock.run()
     assert seen[0] == ("blocked", State.COMMITTING) and seen[-1] == ("free", State.COMMITTED)
     assert ("committed", State.COMMITTED) in seen and node.released[key] == 7 and not node.locks
+
+
+@pytest.mark.parametrize("first", ["wk1 wk2", "wk0 wk1 wk2", "wk1 rk2"])
+def test_a_page_that_nobody_has_any_more_leaves_nothing_locked(first):
+    """node[2] is lost at each instant, with the only copy of k2; later everybody writes and reads what is left."""
+    later = [(1, "wk1 rk0", "2 s"), (0, "rk1 wk0", "3 s"), (0, "rk2", "4 s")]
+    name, workload = "hotpot[page=64 B,copies=0]", listed((0, first), *later)
+    made = scenario_of(scheme(name), clients=2, ddio="on", fault="node[2] lost", workload=workload)
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    ends = set()
+    for state in walk.states([at_ps for at_ps in walk.instants if at_ps < parse_duration_ps("1 ms")][::3]):
+        ended, written, read, gone = (one.outcome for one in state.aftermath.history.operations[:4])
+        assert state.aftermath.finished and (written, read, gone) == ("ok", "ok", "fail")
+        ends.add(ended)
+    assert {"info", "ok"} <= ends
+
+
+def test_a_process_whose_nodes_are_all_lost_is_told_so():
+    fault, workload = "node[0] + node[1] + node[2] lost", listed((0, "rk0"), (0, "rk1", "3 s"))
+    made = scenario_of(scheme(SMALL), clients=1, ddio="on", fault=fault, workload=workload)
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    (state,) = walk.states(walk.instants[:1])
+    assert state.aftermath.history.operations[1].outcome == "fail"
 
 
 def test_the_public_code_has_old_copies_where_an_owner_is_lost():
