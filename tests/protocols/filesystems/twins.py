@@ -132,6 +132,9 @@ class OctopusUnlocked(Octopus, name="octopus-twin-unlocked"):
             self.locks.pop(ask.number, None)
             return (yield from super().lock(thread, client, ask))
 
+        def owns(self, client: int, number: int) -> bool:
+            return True
+
 
 # Orion ----------------------------------------------------------------------------------------------------------------
 class OrionHasty(Orion, name="orion-twin-hasty"):
