@@ -172,6 +172,12 @@ class Node:
             signal.set()
         self.watched_by.clear()
 
+    def tell_who_waits(self) -> None:
+        """Let those look again who wait until a process here listens (:attr:`awaited_by`): one does, or never will."""
+        for signal in self.awaited_by:
+            signal.set()
+        self.awaited_by.clear()
+
     @property
     def off(self) -> bool:
         """Whether it has no power."""

@@ -133,11 +133,20 @@ class MachineLink:
         return self.trying(self.connection.read(address, key, length))
 
     def restore(self) -> Code:
-        """If it is broken, wait until the machine is there again, and connect; nothing for one that is lost."""
-        if self.broken and not self.lost:
-            yield from self.machine.listener.until_listening(self.thread)
-            self.connect()
-            self.failed = False
+        """If it is broken, wait until the machine is there again, and connect; nothing for one that is lost, or is
+        meanwhile.
+        """
+        if self.broken:
+            while not self.lost and not self.machine.listener.listening:
+                yield from self.machine.listener.until_listening(self.thread)
+            if not self.lost:
+                yield from self.replace()
+                self.connect()
+                self.failed = False
+
+    def replace(self) -> Code:
+        """What the machine does with the queue pairs before when it accepts others; the cost of this is left out."""
+        yield from ()
 
 
 class DataLink(MachineLink):

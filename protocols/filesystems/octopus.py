@@ -11,11 +11,13 @@ files are not created, grown or removed, so that no metadata change on two serve
 transactions). File n is on server n modulo their number. A file has one lock, for reads too, in its server's DRAM; who
 finds it taken asks again. The code has a lock for reads and one for writes, and has their release commented out; it
 changes size and time with the first call, and does not answer the last one. Here the last call changes them and is
-answered, so that a write has ended when its metadata are durable. A lock whose owner is silent for ``lease`` is free. A
-request is a WRITE with immediate, as in the code; its reply, there a WRITE, is a SEND (the call itself is the scheme
-``octopus-rpc``). The code has no recovery: a server whose power comes back replays its log, and takes data as they are.
-That a server is lost for good is known to all. ``octopus over wflush`` is figure 7a of Duan et al., SC'21, with the
-file system's calls.
+answered, so that a write has ended when its metadata are durable. A lock whose owner is silent for ``lease`` is free.
+The code knows no lease. Who is answered that another client has taken the lock over has written or read beside that
+one: his write is unknown, since its data are there and its metadata are not, and his read fails; neither is done again,
+or two clients could take the lock from each other for ever. A request is a WRITE with immediate, as in the code; its
+reply, there a WRITE, is a SEND (the call itself is the scheme ``octopus-rpc``). The code has no recovery: a server
+whose power comes back replays its log, and takes data as they are. That a server is lost for good is known to all.
+``octopus over wflush`` is figure 7a of Duan et al., SC'21, with the file system's calls.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from ..guarantees import Claims
 from ..layout import U32, U64, Block, Layout
 from ..naming import Option
 from ..parts.rpc import Listener
-from ..scheme import Request, Role, Scheme
+from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 from .machines import SLOTS, DataLink, FileClient, check_place, fill, slot_bytes
 
 Code = Generator[Any, Any, Any]
@@ -44,6 +46,8 @@ WRITE, UPDATE, READ, READ_END = 1, 2, 3, 4
 TAKEN = b"taken"
 """The reply while another client has the lock."""
 DONE = b"done"
+OVERTAKEN = b"overtaken"
+"""The reply to the second call of a client whose lock another one has taken over meanwhile."""
 RECORDS = 16
 """Records of the redo log, used in turn: an assumption, the code's log has no end."""
 
@@ -164,7 +168,8 @@ class Octopus(Scheme, name="octopus"):
                 link = session.links[extent.server]
                 yield from link.write(extent.address, value[written : written + extent.length])
                 written += extent.length
-            yield from home.ask(UPDATE, number, len(value))
+            if (yield from home.ask(UPDATE, number, len(value))) == OVERTAKEN:
+                raise OutcomeUnknown("another client has taken the file's lock over")
 
         @override
         def read(self, session: OctopusSession, number: int) -> Code:
@@ -175,7 +180,8 @@ class Octopus(Scheme, name="octopus"):
             for extent in extents:
                 link = session.links[extent.server]
                 data += yield from link.read(extent.address, link.machine.key, extent.length)
-            yield from home.ask(READ_END, number, 0)
+            if (yield from home.ask(READ_END, number, 0)) == OVERTAKEN:
+                raise OperationFailed("another client has taken the file's lock over")
             return data
 
         def ask_for(self, home: ServerLink, what: int, number: int, length: int) -> Code:
@@ -239,12 +245,16 @@ class Octopus(Scheme, name="octopus"):
             ask = ExtentRequest.unpack((yield from thread.load(self.messages[client], ExtentRequest.size)))
             if ask.what in (WRITE, READ):
                 return (yield from self.lock(thread, client, ask))
-            owner, _ = self.locks.get(ask.number, (client, None))
-            if owner == client:
-                if ask.what == UPDATE:
-                    yield from self.update(thread, ask.number, ask.length)
-                self.locks.pop(ask.number, None)
+            if not self.owns(client, ask.number):
+                return OVERTAKEN
+            if ask.what == UPDATE:
+                yield from self.update(thread, ask.number, ask.length)
+            self.locks.pop(ask.number, None)
             return DONE
+
+        def owns(self, client: int, number: int) -> bool:
+            """Whether a client has the file's lock."""
+            return number in self.locks and self.locks[number][0] == client
 
         def lock(self, thread: Thread, client: int, ask: ExtentRequest) -> Code:
             """Lock the file; returns its extents, or TAKEN."""

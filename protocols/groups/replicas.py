@@ -6,7 +6,7 @@ an entry has come, by the primitive's promise; the replica passes the entry on t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -18,6 +18,7 @@ from ...models.primitives.messages import TRAILER_BYTES
 from ...models.system import Node
 from ...models.verbs import Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status
 from ..layout import U32, U64, Layout
+from ..parts.listening import Listening
 from ..parts.onesided import Poster, VerbsError
 from ..parts.rpc import PATIENCE, Listener
 from ..scheme import Role
@@ -30,7 +31,7 @@ Code = Generator[Any, Any, Any]
 
 SLOTS = 16
 """Receive buffers of a link, for updates by SEND and for messages."""
-MESSAGE_BYTES = 64
+MESSAGE_BYTES, WORD = 64, 8
 
 
 class Append(Layout):
@@ -76,11 +77,24 @@ class ReplicaLink:
         self.broken = self.broken or any(qp.error for qp in (self.requester.qp, self.reads, self.messages))
         return self.broken
 
+    def stands(self) -> Code:
+        """READ a word there: whether the replica is the one that has connected; the link is broken if not."""
+        if not self.fails():
+            try:
+                posted = yield from self.poster.read(self.reads, self.replica.log, self.replica.key, WORD)
+                yield from self.poster.result(posted)
+            except VerbsError as error:
+                if not error.disconnected:
+                    raise
+                self.broken = True
+        return not self.broken
+
     def mend(self) -> Code:
-        """Wait until the replica is there again, and connect; nothing for one that is lost."""
+        """Wait until the replica is there again, and connect; nothing for one that is lost, or is meanwhile."""
         self.broken = True
-        if not self.lost:
+        while not self.lost and not self.replica.listener.listening:
             yield from self.replica.listener.until_listening(self.thread)
+        if not self.lost:
             self.connect()
 
     def begin(self, place: EntryPlace, data: bytes) -> Code:
@@ -134,12 +148,18 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
         )  # fmt: skip
         self.service.register(self.log, self.layout.length)
         self.listener = Listener(self.node, {})
+        """For clients, and replicas that pass entries on."""
         self.key = self.listener.register(self.log, self.layout.length).key
+        self.opened = Listening(self.node)
+        """For the replica that recovers: the log can be reached whether clients are served or not."""
+        self.opened.listen()
+        self.recovering = self.follows = False
+        """Whether it recovers for all that have come back, or another one does for it."""
+        self.reached: dict[GroupReplica, Listening] = {}
+        """Whose logs it has recovered, since which start of theirs."""
         self.received = self.node.create_cq()
         self.ends: dict[int, QueuePair] = {}
         """This machine's ends of clients' queue pairs for messages, by the client's number."""
-        if self not in scheme.failed("replica"):
-            self.listener.listen()
 
     def address(self, place: EntryPlace) -> int:
         """Where an entry lies."""
@@ -162,6 +182,10 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
             process.start(self.service.serve(self.node.thread(0, self.node.name)))
         if self.scheme.tells:
             process.start(self.take_messages(self.node.thread(1, f"{self.node.name} messages")))
+        if self.follows:
+            process.start(self.follow(self.node.thread(1, f"{self.node.name} recovery")))
+        else:
+            self.listener.listen()
 
     # its CPU: entries that have come ------------------------------------------------------------------------------
     def take_messages(self, thread: Thread) -> Code:
@@ -231,11 +255,35 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
 
     @override
     def recover_unit(self, thread: Thread, unit: Any) -> Code:
-        """Read an object's entries in all logs that are left, and have each hold what the group's rule says."""
+        """Read an object's entries in all logs that are left, and have each hold what the group's rule says; once more
+        where a replica fails meanwhile.
+        """
+        self.recovering = True
+        while True:
+            try:
+                present = yield from self.reach(thread)
+                yield from self.agree(thread, unit, present)
+            except (PrimitiveFailed, VerbsError) as error:
+                if not error.disconnected:
+                    raise
+            else:
+                return
+
+    def reach(self, thread: Thread) -> Code:
+        """Wait until all replicas that are not lost are there; returns them."""
+        while (away := next((one for one in self.scheme.present() if not one.opened.listening), None)) is not None:
+            yield from away.opened.until_listening(thread)
+        present = self.scheme.present()
+        for one in present:
+            self.reached.setdefault(one, one.opened)
+        return present
+
+    def agree(self, thread: Thread, unit: int, present: Sequence[GroupReplica]) -> Code:
+        """Have the logs of these replicas hold what the group's rule says of an object."""
         scheme = self.scheme
         logs: list[OwnLog | ReplicaLink] = []
         shared = SharedCompletions(thread, self.node)
-        for replica in scheme.present():
+        for replica in present:
             logs.append(OwnLog(thread, self) if replica is self else ReplicaLink(thread, self.node, replica, shared))
         found: list[dict[EntryPlace, LoggedVersion]] = []
         for log in logs:
@@ -245,7 +293,7 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
                 if version is not None:
                     held[place] = version
             found.append(held)
-        deciding = [found[number] for number in scheme.deciding()]
+        deciding = [found[number] for number in scheme.deciding(present)]
         newest = max((version for held in deciding for version in held.values()), default=None)
         for log, held in zip(logs, found, strict=True):
             for place, version in held.items():
@@ -259,11 +307,30 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
 
     @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        """Clients may connect to all that have come back."""
-        yield from ()
-        if self.scheme.recoverer is self:
-            for replica in self.scheme.failed("replica"):
+        """Clients may connect to all that have come back. One that has failed again since its log was recovered may
+        have lost what it was given: then all is recovered anew.
+        """
+        scheme = self.scheme
+        if scheme.recoverer is not self:
+            self.follows = True
+            return
+        while any(self.reached.get(one) is not one.opened for one in scheme.present()):
+            self.reached.clear()
+            for unit in self.recovery_units():
+                yield from self.recover_unit(thread, unit)
+        self.recovering = False
+        for replica in scheme.awaiting():
+            if replica.opened.listening:
                 replica.listener.listen()
+
+    def follow(self, thread: Thread) -> Code:
+        """Wait until the one that recovers has done so for this replica; recover if that comes to be this one."""
+        while not self.listener.listening:
+            recoverer = self.scheme.recoverer
+            if recoverer is None or recoverer is self:
+                yield from self.recover(thread)
+            else:
+                yield from recoverer.listener.until_listening(thread)
 
 
 class OwnLog:

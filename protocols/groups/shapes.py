@@ -12,9 +12,11 @@ replicas, over the primitive that the name says.
 
 Readings. Which version of an object is the newest that has returned, clients agree on outside of the protocol, as they
 do for the shapes of a single machine: what is compared is replication, not concurrency control. A replica that is lost
-is left out by whoever has found out by a queue pair that failed; one that comes back is waited for. Recovery reads the
-logs of all replicas that are left. It takes the newest version that is whole in any of them; of a chain the newest of
-the last replica, of those that stand if any does. It is written to all logs, and what is newer is cleared.
+is left out by whoever has found out by a queue pair that failed; one that comes back is waited for, by recovery too:
+that reads the logs of all replicas that are not lost, and begins again where one fails meanwhile. It takes the newest
+version that is whole in any of them; of a chain the newest of the last replica, of those that stand if any does. It is
+written to all logs, and what is newer is cleared. Of several that have come back one recovers for all; if it is lost
+meanwhile another one does.
 """
 
 from __future__ import annotations
@@ -200,19 +202,27 @@ class ReplicaGroup(OverAnyPrimitive):
         """To whom a replica's CPU passes an entry on: the first of these that is not lost."""
         return ()
 
-    def deciding(self) -> Sequence[int]:
-        """The replicas among :meth:`present` whose logs say after a failure which version is the newest."""
-        return range(len(self.present()))
+    def deciding(self, present: Sequence[GroupReplica]) -> Sequence[int]:
+        """Those of the replicas that are present, by their places, whose logs say after a failure which version is the
+        newest.
+        """
+        return range(len(present))
 
     # after a failure ----------------------------------------------------------------------------------------------
     def present(self) -> list[GroupReplica]:
         """The replicas that are not lost."""
         return [one for one in self.roles["replica"] if one not in self.lost("replica")]
 
+    def awaiting(self) -> list[GroupReplica]:
+        """Those that have failed, are not lost, and are not recovered yet."""
+        failed = self.failed("replica")
+        return [one for one in self.present() if not one.listener.listening and (one.follows or one in failed)]
+
     @property
     def recoverer(self) -> GroupReplica | None:
-        """The replica that recovers for all that have come back."""
-        return next((one for one in self.failed("replica") if one in self.present()), None)
+        """The replica that recovers for all that have come back: the one that does so already, or else the first."""
+        awaiting = self.awaiting()
+        return next((one for one in awaiting if one.recovering and not one.node.off), next(iter(awaiting), None))
 
     @override
     def recovery(self) -> Iterator[Role]:
@@ -294,8 +304,8 @@ class ReplicaChain(ReplicaGroup, name="chain"):
                     break
             if session.answered:
                 return
-            for one in session.links:
-                if one.fails() and not one.lost:
+            for one in session.links:  # who answers may have begun again, and know no client
+                if not one.lost and not (yield from one.stands()):
                     yield from client.mend(session, one)
         raise OutcomeUnknown("all replicas are lost")
 
@@ -308,9 +318,10 @@ class ReplicaChain(ReplicaGroup, name="chain"):
         return self.roles["replica"][replica.number + 1 :]
 
     @override
-    def deciding(self) -> Sequence[int]:
-        present, standing = self.present(), self.standing("replica")
-        return [present.index((standing or present)[-1])]
+    def deciding(self, present: Sequence[GroupReplica]) -> Sequence[int]:
+        awaiting = self.awaiting()
+        standing = [number for number, one in enumerate(present) if one not in awaiting]
+        return [standing[-1] if standing else len(present) - 1]
 
 
 class Quorum(ReplicaGroup, name="quorum"):

@@ -19,9 +19,7 @@ class Listening:
     def listen(self) -> None:
         """From now on clients may connect; those that wait for a process of this node to listen do."""
         self._listening = True
-        for signal in self.node.awaited_by:
-            signal.set()
-        self.node.awaited_by.clear()
+        self.node.tell_who_waits()
 
     @property
     def listening(self) -> bool:
@@ -31,7 +29,7 @@ class Listening:
     def until_listening(self, thread: Thread) -> Generator[Any, Any, Any]:
         """Wait, as a client whose connection broke, until a connection would be accepted: by this process, or by the
         successor that listens first if this one dies before it does, or has lost its power. Where a machine has several
-        listeners any of them ends it: look again.
+        listeners any of them ends it, and so does the loss of the machine: look again.
         """
         if not self.listening:
             signal = Signal(thread.clock)

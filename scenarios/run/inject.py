@@ -73,7 +73,7 @@ class Aftermath:
     settled_ps: int
     """When survivors had finished, or were given up; after that a fresh client read."""
     finished: bool
-    """Whether all survivors and the reader came to their ends."""
+    """Whether all survivors and the reader came to their ends, no recovery by an error."""
     unread: Mapping[Hashable, Unread]
     """The objects that the fresh client could not read after a fault."""
     on_their_way: Mapping[str, Mapping[tuple[str, int], list[int]]]
@@ -189,22 +189,30 @@ class StruckRun:
                 with suppress(VerbsError, PrimitiveFailed):
                     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
             happens()
-        finished = self.wait.run_until(clock.all_of([experiment.finished, *self.recovering]))
+        ends = [clock.start(_end_of(recovery)) for recovery in self.recovering]
+        finished = self.wait.run_until(clock.all_of([experiment.finished, *ends]))
         settled_ps = clock.now_ps
         unread = self._read() if self.reads else {}
-        own = self.recovering[self.earlier :]
-        recovered = [event.value for event in own if event.processed and event.value is not None]
+        failed = any(recovery.processed and not recovery.ok for recovery in self.recovering)
         return Aftermath(
             experiment.result(),
             self.strikes[-1].at_ps if self.strikes else settled_ps,
             self.back_ps,
-            max(recovered) if recovered and len(recovered) == len(own) else None,
+            None if failed else self._recovered_ps(ends),
             settled_ps,
-            finished and not any("for ever" in one.note for one in unread.values()),
+            finished and not failed and not any("for ever" in one.note for one in unread.values()),
             unread if any(strike.parts for strike in self.strikes) else {},
             self.on_their_way,
             tuple(experiment.system.fabric.departures or ()),
         )
+
+    def _recovered_ps(self, ends: Sequence[Any]) -> int | None:
+        """When the last one had recovered, of all strikes: the machine of an earlier one may have waited for these."""
+        own = ends[self.earlier :]
+        if not own or not all(end.processed for end in ends) or any(end.value is None for end in own):
+            return None
+        recovered = [int(end.value) for end in ends if end.value is not None]
+        return max(recovered)
 
     # the fault --------------------------------------------------------------------------------------------------
     def _agenda(self) -> list[tuple[int, Callable[[], None]]]:
@@ -250,6 +258,8 @@ class StruckRun:
             self.pending.pop(part.place, None)
             if part.kind != LOST:
                 self.pending[part.place] = strike
+            else:
+                self._node(part).tell_who_waits()
         returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
             down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
@@ -422,6 +432,15 @@ def _recovered(role: Role, at_ps: int = 0) -> Generator[Any, Any, None]:
     yield role.system.clock.until(at_ps)
     yield from role.recover(role.node.thread(0, "recovery"))
     role.start()
+
+
+def _end_of(recovery: Any) -> Generator[Any, Any, int | None]:
+    """Wait for a recovery's end; returns the instant, None if the machine has failed again, or if an error ended it."""
+    try:
+        ended_ps: int | None = yield recovery
+        return ended_ps
+    except (VerbsError, PrimitiveFailed):
+        return None
 
 
 def _helping(role: Role) -> Generator[Any, Any, int]:

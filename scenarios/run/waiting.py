@@ -31,7 +31,7 @@ class SurvivorWait:
         self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
 
     def run_until(self, event: Any) -> bool:
-        """Run until an event; whether it came before patience, and work in vain, had an end.
+        """Run until an event; whether it came, and no error instead, before patience, and work in vain, had an end.
 
         A thread of a server whose peer is gone, and that does not look for another, comes to its end.
         """
@@ -42,7 +42,7 @@ class SurvivorWait:
                 self._clock.run_until(either)
         if lost.is_alive:
             self._clock.end(lost)
-        return bool(event.processed)
+        return bool(event.processed and event.ok)
 
     def _lost(self) -> Generator[Any, Any, None]:
         clock, (shortest_ps, longest_ps) = self._clock, LOOKED_AT_EVERY_PS

@@ -14,7 +14,18 @@ from ....sim.bytespace import LINE_BYTES
 from ...layout import U32, U64, Layout
 from ...parts.rpc import Listener
 from ...scheme import Role
-from ..machines import PAGE_BYTES, SLOTS, WORD, Code, DataLink, number_in, slot_bytes, word
+from ..machines import (
+    FAILURES,
+    PAGE_BYTES,
+    SLOTS,
+    WORD,
+    Code,
+    DataLink,
+    check_refusal,
+    number_in,
+    slot_bytes,
+    word,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .orion import Orion
@@ -66,6 +77,11 @@ class MirrorLink(DataLink):
     """The mds's way to its mirror."""
 
     role = "mds"
+    machine: OrionMetadata
+
+    @override
+    def replace(self) -> Code:
+        yield from self.machine.service.fence()
 
 
 class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
@@ -88,6 +104,8 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         scheme = self.scheme
         self.last: int | None = None
         """The newest tail of all files; None: their tails say."""
+        self.took_over = False
+        """Of a mirror: whether it serves, and has let nobody else write here any more."""
         self.listener = Listener(self.node, {PageChunk: self.on_chunk, Commit: self.on_commit})
         self.key = self.listener.register(self.tails, self.length).key
         self.service = Service(scheme.primitive, self.node, slots=SLOTS, slot_bytes=slot_bytes(LINE_BYTES))
@@ -127,12 +145,14 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
     # requests -----------------------------------------------------------------------------------------------------
     def on_chunk(self, thread: Thread, request: PageChunk) -> Code:
         """Give out pages that nobody has."""
+        yield from self.shut_out(thread)
         first = number_in((yield from thread.load(self.given, WORD)))
         yield from self.persist(thread, lambda of: of.given, word(first + request.pages))
         return word(first)
 
     def on_commit(self, thread: Thread, request: Commit) -> Code:
         """Append an entry, once the data stores have acknowledged its page where that is awaited."""
+        yield from self.shut_out(thread)
         if request.awaited and not (yield from self.acknowledged(thread, request.page)):
             return DROPPED
         if self.last is None:
@@ -142,6 +162,13 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         entry = LogEntry.pack(number=request.number, length=request.length, page=request.page, before=before)
         yield from self.append(thread, tail, entry)
         return Appended.pack(before=before, tail=tail)
+
+    def shut_out(self, thread: Thread) -> Code:
+        """A mirror's first request: what the lost mds has sent comes now or never, and what has come is flushed."""
+        if self.number and not self.took_over:
+            self.took_over = True
+            yield from self.service.fence()
+            yield from thread.flush(self.tails, self.length)
 
     def append(self, thread: Thread, tail: int, entry: bytes) -> Code:
         """The entry, then the file's tail."""
@@ -171,19 +198,42 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
 
     def persist(self, thread: Thread, place: Callable[[OrionMetadata], int], data: bytes) -> Code:
         """Have the mirror hold a few bytes, then this machine."""
-        if (mirror := self.mirror()) is not None:
-            if self.link is None:
-                yield from mirror.listener.until_listening(thread)
-                self.link = MirrorLink(thread, self.node, mirror)
-            yield from self.link.deliver(place(mirror), data)
+        if (mirror := self.mirror()) is not None and self.link is None:
+            yield from self.reach(thread, mirror)
+        if self.link is not None:
+            yield from self.link.deliver(place(self.link.machine), data)
         yield from thread.ntstore(place(self), data)
         yield from thread.sfence()
+
+    def reach(self, thread: Thread, mirror: OrionMetadata) -> Code:
+        """Connect to the mirror, once it is there; nothing for one that is lost, or is meanwhile. From then on it lets
+        nobody in that has connected before.
+        """
+        while mirror is self.mirror() and not mirror.listener.listening:
+            yield from mirror.listener.until_listening(thread)
+        if mirror is self.mirror():
+            yield from mirror.service.fence()
+            self.link = MirrorLink(thread, self.node, mirror)
 
     # after a failure: file by file --------------------------------------------------------------------------------
     @override
     def recover(self, thread: Thread) -> Code:
-        """Have the mirror's tails, and the pages given out, be those of the mds."""
+        """Have the mirror's tails, and the pages given out, be those of the mds; once more where the other one fails
+        meanwhile.
+        """
+        while True:
+            try:
+                yield from self.recover_with_other(thread)
+            except FAILURES as error:
+                check_refusal(error)
+            else:
+                return
+
+    def recover_with_other(self, thread: Thread) -> Code:
+        """Of a mirror: follow the mds if that stands. Of an mds: have the mirror follow, once that is there."""
         leader = next((mds for mds in self.scheme.standing("mds") if mds.number < self.number), None)
+        if leader is None and (mirror := self.mirror()) is not None:
+            yield from self.reach(thread, mirror)
         other = leader or self.mirror()
         if other is None:
             return

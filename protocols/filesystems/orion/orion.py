@@ -18,10 +18,13 @@ of all data stores that are not lost; that a machine is lost is known to all. Wh
 longer than a dead peer is waited for, the commit is dropped, and the client does all of it again.
 
 A mirror of the mds, if there is one, has each entry, and behind it each tail, over the same primitive, before the mds
-itself; when the mds is lost it serves. After a failure the log's tails count, and commits that were not processed are
-dropped; an mds whose power comes back has the mirror follow it. A data store whose power comes back fetches pages from
-the others that they have noted as flushed and it has not. Over a primitive that needs no CPU of the data store, or
-answers the client by itself, nobody acknowledges to the mds: the client waits for the primitive's end, then commits.
+itself; when the mds is lost it serves. Before its first request then it destroys the mds's queue pairs, and flushes
+what has come by them: what was under way is there, and nothing of it comes later; so it does with those of before when
+the mds connects again. After a failure the log's tails count, and commits that were not processed are dropped; an mds
+whose power comes back has the mirror follow it. A data store whose power comes back fetches pages from the others that
+they have noted as flushed and it has not. Who recovers waits for a machine that is away and not lost. Over a primitive
+that needs no CPU of the data store, or answers the client by itself, nobody acknowledges to the mds: the client waits
+for the primitive's end, then commits.
 """
 
 from __future__ import annotations
@@ -42,10 +45,12 @@ from ....models.verbs import QueuePair
 from ....sim.bytespace import LINE_BYTES
 from ...guarantees import Claims, Condition
 from ...naming import Option
+from ...parts.listening import Listening
 from ...parts.onesided import Poster
 from ...parts.rpc import Listener
 from ...scheme import OperationFailed, Request, Role, Scheme, Sizes
 from ..machines import (
+    FAILURES,
     PAGE_BYTES,
     WORD,
     Code,
@@ -55,6 +60,7 @@ from ..machines import (
     MachineLost,
     ToldService,
     check_place,
+    check_refusal,
     fill,
     number_in,
     replies,
@@ -222,6 +228,9 @@ class Orion(Scheme, name="orion"):
             self.listener = Listener(self.node, {})
             self.key = self.listener.register(self.pages, self.length).key
             self.notes_key = self.listener.register(self.notes, self.notes_length).key
+            self.opened = Listening(self.node)
+            """For other data stores: what is here can be fetched whether clients are served or not."""
+            self.opened.listen()
 
         @override
         def start(self) -> None:
@@ -262,20 +271,33 @@ class Orion(Scheme, name="orion"):
         @override
         def recover(self, thread: Thread) -> Code:
             """Fetch what another data store has noted and this one has not."""
-            notes = yield from thread.load(self.notes, self.notes_length)
             for other in self.scheme.stores():
                 if other is self:
                     continue
-                reads = other.listener.accept(thread, self.node, self.read_bytes)
-                theirs = yield from reads.read(other.notes, other.notes_key, self.notes_length)
-                for page in range(self.scheme.pages):
-                    at = page * WORD
-                    if notes[at : at + WORD] != NOTED and theirs[at : at + WORD] == NOTED:
-                        data = yield from reads.read(other.address(page), other.key, self.sizes.value_bytes)
-                        yield from thread.store(self.address(page), data)
-                        yield from thread.flush(self.address(page), len(data))
-                        yield from self.note(thread, page)
-                        notes = notes[:at] + NOTED + notes[at + WORD :]
+                while other in self.scheme.stores():
+                    try:
+                        yield from self.recover_from(thread, other)
+                    except FAILURES as error:  # it has failed again
+                        check_refusal(error)
+                    else:
+                        break
+
+        def recover_from(self, thread: Thread, other: Orion.Ds) -> Code:
+            """Fetch what one data store has, once it is there; nothing of one that is lost meanwhile."""
+            while other in self.scheme.stores() and not other.opened.listening:
+                yield from other.opened.until_listening(thread)
+            if other not in self.scheme.stores():
+                return
+            notes = yield from thread.load(self.notes, self.notes_length)
+            reads = other.listener.accept(thread, self.node, self.read_bytes)
+            theirs = yield from reads.read(other.notes, other.notes_key, self.notes_length)
+            for page in range(self.scheme.pages):
+                at = page * WORD
+                if notes[at : at + WORD] != NOTED and theirs[at : at + WORD] == NOTED:
+                    data = yield from reads.read(other.address(page), other.key, self.sizes.value_bytes)
+                    yield from thread.store(self.address(page), data)
+                    yield from thread.flush(self.address(page), len(data))
+                    yield from self.note(thread, page)
 
     Mds = OrionMetadata
 

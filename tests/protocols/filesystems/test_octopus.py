@@ -63,6 +63,20 @@ def test_without_the_lock_a_read_finds_halves_of_two_writes():
     assert "committed" in found
 
 
+def test_who_has_lost_the_lock_does_not_know_what_became_of_his_write():
+    """A lease that is shorter than a write: each update that returns has its metadata, and the others say so."""
+    result = ran("octopus[lease=1 us]", {"keys": 1, "operations": 6, "value": "4 KiB"}, clients=2)
+    outcomes = [one.outcome for one in result.history.operations]
+    assert set(outcomes) == {"ok", "info"}
+    assert outcomes.count("ok") == result.scheme.roles["server"][0].next_id - 1
+
+
+def test_a_read_whose_lock_another_client_has_taken_over_fails():
+    for lease, outcome in [("1 us", "fail"), ("1 ms", "ok")]:
+        result = ran(f"octopus[lease={lease}]", {**BUSY, "keys": 1, "value": "4 KiB"}, clients=4)
+        assert {one.outcome for one in result.history.operations if one.f == "get"} == {outcome}
+
+
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
 def test_what_is_acknowledged_is_torn_and_lost_everywhere(platform, ddio):
     assert violated("octopus", "all power", None, platform, ddio) == TORN

@@ -7,6 +7,7 @@ import pytest
 from rpsim.sim.errors import InputError
 
 from ...small import PLATFORMS
+from ..strikes import MS, SECOND, Fails, outcomes, serving, struck
 from . import twins
 from .twins import LARGE, all_finish, for_one_more, ran, violated
 
@@ -112,6 +113,64 @@ def test_a_client_that_dies_leaves_the_others_alone(fault):
 
 def test_a_weak_data_store_fetches_from_the_other_what_it_has_not_flushed():
     assert violated("orion[consistency=weak]", "ds[0] power", LARGE, clients=1) == set()
+
+
+PUTS = [{"process": 0, "f": "put", "object": "k0"}, {"process": 0, "f": "put", "object": "k1", "at": "4 s"}]
+
+
+def away(role, first=0):
+    """Two machines of a role are away at the same time, for 5 ms each."""
+    return [Fails(MS // 10, role, first, down_ps=5 * MS), Fails(2 * MS, role, 1 - first, down_ps=5 * MS)]
+
+
+@pytest.mark.parametrize(
+    "role, fails, there",
+    [
+        ("ds", away("ds"), [True, True]),
+        ("ds", away("ds", 1), [True, True]),
+        ("ds", [*away("ds"), Fails(6 * MS, "ds", 1, "lost")], [True, False]),
+        ("ds", [away("ds")[0], Fails(5_101 * MS // 1000, "ds", 1, "lost")], [True, False]),
+        ("mds", away("mds"), [True, True]),
+        ("mds", away("mds", 1), [True, True]),
+        ("mds", [*away("mds"), Fails(6 * MS, "mds", 1, "lost")], [True, False]),
+        ("mds", [away("mds", 1)[0], Fails(5_102 * MS // 1000, "mds", 0, "lost")], [False, True]),
+    ],
+)
+def test_recovery_waits_for_a_machine_that_is_away_and_goes_on_without_one_that_is_lost(role, fails, there):
+    after = struck("orion[mds=2]", fails, PUTS)
+    assert after.finished and not after.unread
+    assert serving(after, role) == there
+    assert all(outcome in ("ok", "info") for _, outcome in outcomes(after))
+    assert [one.outcome for one in after.history.operations if one.f == "get"] == ["ok", "ok"]
+
+
+def test_a_data_store_that_waits_for_no_other_one_is_never_there_again():
+    after = struck(twins.OrionImpatient.name, away("ds"), PUTS)
+    assert not after.finished and after.recovered_ps is None
+
+
+STALE = [
+    {"process": 0, "f": "put", "object": "k0"},
+    {"process": 0, "f": "put", "object": "k1", "at": "3.3 s"},
+    {"process": 1, "f": "get", "object": "k1", "at": "5.2 s"},
+]
+"""The first put's entry is on its way to the mirror when the mds fails, and lands behind the second put's."""
+HELD = [{"machine": "mds[1]", "queue_pair": 2, "for": "2 s"}]
+GONE = Fails(5 * SECOND // 2, "mds", 0, "lost")
+RETURNS = Fails(5 * SECOND // 2, "mds", 0, down_ps=5 * MS)
+
+
+@pytest.mark.parametrize(
+    "fails", [[GONE], [RETURNS, Fails(5 * SECOND, "mds", 0, "lost")]], ids=["the mirror serves", "the mds returns"]
+)
+def test_what_an_mds_sent_before_it_failed_lands_before_the_mirror_s_next_entry(fails):
+    """Source: IBTA 9.7 orders the packets of one queue pair only: those of an old one may land behind a new one's."""
+    found = {}
+    for name in ("orion[mds=2]", f"{twins.OrionUnfenced.name}[mds=2]"):
+        after = struck(name, fails, STALE, held=HELD)
+        assert outcomes(after) == [("put", "info"), ("put", "ok")]
+        found[name] = [one.result for one in after.history.operations if one.f == "get" and one.process == 1]
+    assert list(found.values()) == [[2], [1]]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from rpsim.models.cpu import Thread
+from rpsim.models.persist.service import Service
 from rpsim.protocols.filesystems.machines import ToldService
 from rpsim.protocols.filesystems.nvfs import AddBlock, Complete, Nvfs, NvfsSession, packed
 from rpsim.protocols.filesystems.octopus import Octopus, OctopusSession, ServerLink
@@ -131,6 +132,9 @@ class OctopusUnlocked(Octopus, name="octopus-twin-unlocked"):
             self.locks.pop(ask.number, None)
             return (yield from super().lock(thread, client, ask))
 
+        def owns(self, client: int, number: int) -> bool:
+            return True
+
 
 # Orion ----------------------------------------------------------------------------------------------------------------
 class OrionHasty(Orion, name="orion-twin-hasty"):
@@ -186,6 +190,36 @@ class OrionMirrorFromMemory(Orion, name="orion-twin-mirror-from-memory"):
         def start(self) -> None:
             super().start()
             self.last = len(self.sizes.objects)
+
+
+class WithoutFence(Service):
+    """Who has connected once may write for ever."""
+
+    def fence(self) -> Code:
+        yield from ()
+
+
+class OrionUnfenced(Orion, name="orion-twin-unfenced"):
+    """What an mds has sent before it failed comes to the mirror at any time."""
+
+    title = "the mirror lets the mds before go on writing"
+
+    class Mds(Orion.Mds, memory=("dram", "pm"), cores=2, counted_by="mds"):
+        def begin(self) -> None:
+            super().begin()
+            self.service.__class__ = WithoutFence
+
+
+class OrionImpatient(Orion, name="orion-twin-impatient"):
+    """Recovery asks machines that are switched off, and ends by the error."""
+
+    title = "a data store that recovers waits for no other one"
+
+    class Ds(Orion.Ds, memory=("dram", "pm"), counted_by="replicas"):
+        def recover(self, thread: Thread) -> Code:
+            (other,) = (ds for ds in self.scheme.stores() if ds is not self)
+            reads = other.listener.accept(thread, self.node, self.read_bytes)
+            yield from reads.read(other.notes, other.notes_key, self.notes_length)
 
 
 class OrionOneStore(Orion, name="orion-twin-one-store"):

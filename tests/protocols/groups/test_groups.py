@@ -11,6 +11,7 @@ from rpsim.sim.errors import InputError
 from rpsim.validation.testing.checks import scenario_of
 
 from ..several import ALL, LOST, ran, violated
+from ..strikes import MS, Fails, outcomes, serving, struck
 from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
@@ -124,6 +125,53 @@ def test_no_survivor_waits_for_ever_for_a_machine_that_is_lost(name, fault):
     (variant,) = made.variants()
     _, every = instants(made, variant)
     assert [at_ps for at_ps in every if not run_with_fault(made, variant, at_ps).finished] == []
+
+
+PUTS = [{"process": 0, "f": "put", "object": "k0"}, {"process": 0, "f": "put", "object": "k1", "at": "4 s"}]
+AWAY_TOGETHER = [Fails(MS // 10, "replica", 0, down_ps=5 * MS), Fails(2 * MS, "replica", 1, down_ps=5 * MS)]
+LATE = 20 * MS
+"""How long a replica is away that others wait for."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "fails, there",
+    [
+        (AWAY_TOGETHER, [True, True, True]),
+        ([AWAY_TOGETHER[0], Fails(5_101 * MS // 1000, "replica", 1, "lost")], [True, False, True]),
+        ([*AWAY_TOGETHER, Fails(6 * MS, "replica", 1, "lost")], [True, False, True]),
+        ([Fails(MS // 10, "replica", 2, down_ps=5 * MS), Fails(MS, "replica", 0, down_ps=LATE)], [True, True, True]),
+        (
+            [*AWAY_TOGETHER, Fails(3 * MS, "replica", 2, down_ps=LATE), Fails(10 * MS, "replica", 0, "lost")],
+            [False, True, True],
+        ),
+    ],
+    ids=["away", "lost", "away, then lost", "the recoverer away", "the recoverer lost"],
+)
+def test_recovery_waits_for_replicas_that_are_away_and_goes_on_without_those_that_are_lost(shape, fails, there):
+    after = struck(f"{shape} of 3 over write-imm-cpu-flush", fails, PUTS)
+    assert after.finished and not after.unread
+    assert serving(after, "replica") == there
+    assert outcomes(after) == [("put", "ok"), ("put", "ok")]
+    assert [one.result for one in after.history.operations if one.process == 1] == [1, 2]
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_update_goes_through_when_a_replica_has_been_away_meanwhile(shape, number):
+    after = struck(f"{shape} of 3 over write-imm-cpu-flush", [Fails(MS, "replica", number, down_ps=LATE)], PUTS)
+    assert after.finished and outcomes(after) == [("put", "ok"), ("put", "ok")]
+
+
+def test_all_have_recovered_when_the_one_has_that_waited_for_the_last():
+    after = struck("fan-out of 3 over write-imm-cpu-flush", AWAY_TOGETHER, PUTS)
+    assert after.recovered_ps > after.back_ps == 7 * MS
+
+
+def test_a_recovery_that_an_error_ends_has_not_finished():
+    after = struck(f"{twins.Impatient.name} over write-imm-cpu-flush", AWAY_TOGETHER, PUTS)
+    assert not after.finished and after.recovered_ps is None
+    assert outcomes(after) == [("put", "ok"), ("put", None)]
 
 
 # twins ----------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,16 @@ class AnswersFirst(ReplicaChain, name="chain-twin-answers-first"):
             yield from super().pass_on(thread, links, place, message)
 
 
+class Impatient(FanOut, name="fan-out-twin-impatient"):
+    """Recovery asks machines that are switched off, and ends by the error."""
+
+    title = "a replica that recovers waits for no other one"
+
+    class Replica(GroupReplica):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            yield from self.agree(thread, unit, self.scheme.present())
+
+
 class NoAnswers(Quorum, name="quorum-twin-no-answers"):
     """It returns when the updates are posted."""
 
