@@ -22,10 +22,13 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ....models.cpu import Thread
+from ....models.durability.rules import FENCE_WAITS_FOR
 from ....models.persist.service import Service
 from ....models.primitives.plan import plan
+from ....models.primitives.vocabulary import VERBS
 from ....models.system import Node, System
-from ....models.verbs import QueuePair, Status
+from ....models.verbs import Opcode, QueuePair, Status
+from ....models.verbs.opcodes import KIND
 from ....sim.bytespace import LINE_BYTES
 from ....sim.errors import InputError, Mistake
 from ...guarantees import Claims, Condition
@@ -110,7 +113,11 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
         self.hops: dict[int, ChainHop] = {}
         """By the number of the queue pair that leads on."""
         self.thread = self.node.thread(0, self.node.name)
-        self.flush_requests = sum(step.do == "send" for step in self.service.plan.requester)
+        requests = [step["verb"] for step in self.service.plan.requester if step.do == "send"]
+        kinds = {KIND[VERBS[str(verb)] if verb is not None else Opcode.PRIMITIVE] for verb in requests}
+        self.flush_requests = len(requests)
+        self.waits = not kinds <= FENCE_WAITS_FOR
+        """Whether a WAIT has to be for the primitive's requests, since no fence waits for them."""
 
     def at(self, offset: int) -> int:
         """The address of a byte of its memory."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import rpsim
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
@@ -14,6 +17,7 @@ from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
 FLUSH = "over ibta-flush-persistent"
+PRIMITIVES = Path(rpsim.__file__).parent / "protocols" / "primitives"
 SMALL = "[replicas=2, posted=4]"
 assert twins
 
@@ -28,8 +32,9 @@ def with_cores_away(name, operations=8, away="20 ms"):
     return run_variant(made, variant)
 
 
-def test_a_chain_of_adapters_goes_on_while_no_replica_has_a_core():
-    away = with_cores_away("hyperloop[posted=32, apply=16]")
+@pytest.mark.parametrize("over", ["", FLUSH])
+def test_a_chain_of_adapters_goes_on_while_no_replica_has_a_core(over):
+    away = with_cores_away(f"hyperloop[posted=32, apply=16] {over}".strip())
     assert max(away.latency_ps["put"]) < 10**8
     assert away.spent["replica"]["cpu_ns"] == 0
 
@@ -77,6 +82,29 @@ def test_a_read_of_no_bytes_makes_nothing_durable(platform, ddio):
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
 def test_over_a_flush_that_persists_nothing_is_lost(platform, ddio):
     assert violated(f"hyperloop{SMALL} {FLUSH}", "all power", platform=platform, ddio=ddio) == set()
+
+
+def slow(folder: Path, of: str = "ibta-flush-persistent") -> str:
+    """A primitive whose adapter takes 20 us before it begins to flush."""
+    first, *rest = (PRIMITIVES / f"{of}.yaml").read_text(encoding="utf-8").split("- {id: ask,")
+    step = "- {id: slow, at: responder nic, do: compute, takes: 20 us, note: a slow engine}\n"
+    path = folder / "slow.yaml"
+    text = "- {id: ask,".join([first + step, *rest]).replace(f"name: {of}", "name: slow")
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("primitive", ["ibta-flush-persistent", "rdfence", "rcommit"])
+def test_an_acknowledgement_comes_behind_the_flush_of_each_replica(primitive, tmp_path):
+    """However slow it is: no fence waits for it, but the WAIT does."""
+    name = f"hyperloop[replicas=3, apply=64] over {slow(tmp_path, primitive)}"
+    assert min(ran(name, mix="update-only").latency_ps["put"]) > 3 * 20 * 10**6
+
+
+def test_over_a_flush_whose_engine_is_slow_nothing_is_lost_unless_a_fence_stands_for_the_wait(tmp_path):
+    over, more = f"{SMALL} over {slow(tmp_path)}", {"operations": 1, "mix": "update-only"}
+    assert violated(f"hyperloop{over}", "all power", **more) == set()
+    assert LOST in violated(f"{twins.FencedFlush.name}{over}", "all power", **more)
 
 
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.models.verbs import SendWR
-from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
+from rpsim.protocols.replicated.hyperloop.hyperloop import ChainReplica, HyperLoop
 from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
 from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
@@ -125,7 +126,7 @@ class WritesUnflushed(AdapterChain):
 
     def written(self, index: int, offset: int, length: int) -> list[SendWR]:
         work, *flushes = super().written(index, offset, length)
-        return [work, *(nothing() for _ in flushes)]
+        return [work, *(replace(nothing(), send_flags=flush.send_flags) for flush in flushes)]
 
 
 class NoGroupFlush(HyperLoop, name="hyperloop-twin-no-group-flush"):
@@ -168,3 +169,14 @@ class CopiesUnflushed(HyperLoop, name="hyperloop-twin-copies-unflushed"):
 
     class Head(HyperLoop.Head):
         chain = NoFlush
+
+
+class FencedFlush(HyperLoop, name="hyperloop-twin-fenced-flush"):
+    """A message has a fence, whatever the primitive is."""
+
+    title = "the message is enabled with the FLUSH, for whose completion no fence waits"
+
+    class Replica(ChainReplica):
+        def begin(self) -> None:
+            super().begin()
+            self.waits = False
