@@ -8,7 +8,8 @@ gFLUSH makes that durable, gCAS releases the lock, and the log's head moves. The
 What the sources leave open is read so. The paper's client is the machine called ``head`` here: it appends, and others
 call it. gFLUSH is the primitive ``gflush`` unless the name says another; that has to be one that adapters do alone. An
 entry has a CRC32. Entries are applied when so many have come, before the next one. Reads go to the last replica. After
-a failure the head, or the one that begins again, makes new chains over the replicas that are left, reads their logs,
+a failure the head, or the one that begins again, calls the CPUs of the replicas that are left: each destroys the queue
+pairs of the chains before, by which something might come late. Then the head makes new chains, reads the logs,
 completes at all what one of them has, and applies it. Work requests that the replicas' CPUs do not renew are used up:
 then the chain stands still.
 """
@@ -35,7 +36,7 @@ from ...guarantees import Claims, Condition
 from ...layout import U32, U64, Block, Layout, Rest
 from ...naming import Option
 from ...parts.onesided import Poster, VerbsError
-from ...parts.rpc import Listener
+from ...parts.rpc import PATIENCE, Listener
 from ...scheme import Request, Role, Scheme, Sizes
 from ..calling import CallingClient, ObjectGet, ObjectPut
 from .offload import WORD, AdapterChain, ChainBroken, ChainHop
@@ -62,6 +63,12 @@ def entry_crc(head: bytes) -> int | None:
     """The checksum that an entry's first line says; None for one that was never written."""
     crc, sequence = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
     return crc if sequence else None
+
+
+class FenceChains(Layout):
+    """End the chains there are: the reply comes when nothing of them can come any more."""
+
+    unused = U32()
 
 
 class StoreLayout:
@@ -107,11 +114,11 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
         self.service = Service(self.scheme.primitive, self.node)
         self.service_domain = self.service.domain
         self.key = self.service.register(self.base, self.length).key
-        self.listener = Listener(self.node, {})
+        self.listener = Listener(self.node, {FenceChains: self.on_fence})
         self.read_key = self.listener.register(self.base, self.length).key
         self.used_up = self.node.create_cq()
         self.hops: dict[int, ChainHop] = {}
-        """By the number of the queue pair that leads on."""
+        """By the number of the queue pair by which a completion says that an operation has been passed on."""
         self.thread = self.node.thread(0, self.node.name)
         requests = [step["verb"] for step in self.service.plan.requester if step.do == "send"]
         kinds = {KIND[VERBS[str(verb)] if verb is not None else Opcode.PRIMITIVE] for verb in requests}
@@ -125,15 +132,24 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
 
     @override
     def start(self) -> None:
-        self.node.process(self.node.name).start(self.renew(self.thread))
+        process = self.node.process(self.node.name)
+        process.start(self.renew(self.thread))
+        process.start(self.listener.serve(self.node.thread(0, f"{self.node.name} calls")))
         self.listener.listen()
 
     def renew(self, thread: Thread) -> Code:
         """Post new work requests for each operation that has been passed on, for ever."""
         while True:
             completion = yield from thread.poll(self.used_up)
-            if completion.status is Status.IBV_WC_SUCCESS:
-                yield from self.hops[completion.qp.number].post_more(thread)
+            hop = self.hops.get(completion.qp.number)
+            if hop is not None and completion.status is Status.IBV_WC_SUCCESS:
+                yield from hop.post_more(thread)
+
+    def on_fence(self, thread: Thread, request: FenceChains) -> Code:
+        """Destroy this machine's ends of all chains; what these had accepted is visible then."""
+        self.hops.clear()
+        yield from self.service.fence()
+        return b"fenced"
 
 
 class HyperLoop(Scheme, name="hyperloop"):
@@ -295,12 +311,12 @@ class HyperLoop(Scheme, name="hyperloop"):
             while True:
                 lost = self.scheme.lost("replica")
                 left = [replica for replica in self.replicas if replica not in lost]
-                for replica in left:
-                    yield from replica.listener.until_listening(thread)
-                self.reach(thread, left)
-                if not left:
-                    return
                 try:
+                    for replica in left:
+                        yield from self.fence(thread, replica)
+                    self.reach(thread, left)
+                    if not left:
+                        return
                     yield from self.complete(thread)
                 except ChainBroken:
                     continue
@@ -309,6 +325,12 @@ class HyperLoop(Scheme, name="hyperloop"):
                         raise
                     continue
                 return
+
+        def fence(self, thread: Thread, replica: ChainReplica) -> Code:
+            """Have a replica end the chains before, once it is there: nothing of them comes behind what is read now."""
+            yield from replica.listener.until_listening(thread)
+            connection = replica.listener.accept(thread, self.node, LINE_BYTES, PATIENCE)
+            yield from connection.call(FenceChains, unused=0)
 
         @override
         def recover(self, thread: Thread) -> Code:

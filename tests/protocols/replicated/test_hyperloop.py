@@ -10,6 +10,7 @@ import rpsim
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.failing import performed
 from rpsim.sim.errors import InputError
 
 from ..several import LOST, ran, violated
@@ -144,6 +145,37 @@ def test_a_read_behind_a_copy_within_a_replica_pushes_it():
     name = "hyperloop[replicas=2, log=4, apply=2, posted=4] over read-after-write"
     more = {"platform": "optane-adr", "ddio": "off", "keys": 1, "mix": "update-only", "operations": 4}
     assert violated(name, "all power", **more) == set()
+
+
+def with_an_entry_held(name, again):
+    """Two puts and a get of the second one's object. The head fails under the first put, whose entry is held for two
+    seconds in the first replica's adapter; the fault ``again`` has the logs read once more before the get.
+    """
+    put, get = {"process": 0, "f": "put"}, {"process": 0, "f": "get", "object": "k1"}
+    made = Draft.new(
+        "late", scenario="late", schemes=[f"{name}{SMALL} over read-after-write"],
+        vary={"platform": ["optane-adr"], "ddio": ["off"]}, roles={"client": {"machines": 1}},
+        workload={
+            "kind": "schedule", "keys": 2, "value": "8 B",
+            "operations": [{**put, "object": "k0"}, {**put, "object": "k1", "at": "1 s"}, {**get, "at": "3 s"}],
+        },
+        held=[{"machine": "replica[0]", "queue_pair": 5, "for": "2 s"}],
+        failures=[{"at": "20 us", "fault": "head[0] power", "down": "5 ms"}, {"at": "2.5 s", "fault": again}],
+        crash={"fault": "no fault"},
+    ).build()  # fmt: skip
+    (variant,) = made.variants()
+    operations = performed(made, variant).history.operations
+    assert operations[1].outcome == operations[2].outcome == "ok"
+    return operations
+
+
+@pytest.mark.parametrize("again", ["head[0] process", "replica[1] lost"])
+def test_what_a_chain_of_before_has_under_way_is_there_before_the_logs_are_read(again):
+    """Else it overwrites the entry of a put that has been acknowledged meanwhile."""
+    fenced = with_an_entry_held("hyperloop", again)
+    assert fenced[2].result == fenced[1].argument and fenced[0].return_ps > 2 * 10**12
+    unfenced = with_an_entry_held(twins.Unfenced.name, again)
+    assert unfenced[2].result != unfenced[1].argument and unfenced[1].return_ps < 2 * 10**12
 
 
 def test_recovery_writes_entries_on_both_sides_of_the_log_s_end():

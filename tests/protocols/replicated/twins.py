@@ -180,3 +180,13 @@ class FencedFlush(HyperLoop, name="hyperloop-twin-fenced-flush"):
         def begin(self) -> None:
             super().begin()
             self.waits = False
+
+
+class Unfenced(HyperLoop, name="hyperloop-twin-unfenced"):
+    """The chains of before go on beside the new ones."""
+
+    title = "the head closes the chain and lets the old queue pairs be"
+
+    class Head(HyperLoop.Head):
+        def fence(self, thread: Thread, replica: ChainReplica) -> Code:
+            yield from replica.listener.until_listening(thread)
