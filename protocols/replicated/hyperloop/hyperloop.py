@@ -7,11 +7,12 @@ gFLUSH makes that durable, gCAS releases the lock, and the log's head moves. The
 
 What the sources leave open is read so. The paper's client is the machine called ``head`` here: it appends, and others
 call it. gFLUSH is the primitive ``gflush`` unless the name says another; that has to be one that adapters do alone. An
-entry has a CRC32. Entries are applied when so many have come, before the next one. Reads go to the last replica. After
-a failure the head, or the one that begins again, calls the CPUs of the replicas that are left: each destroys the queue
-pairs of the chains before, by which something might come late. Then the head makes new chains, reads the logs,
-completes at all what one of them has, and applies it. Work requests that the replicas' CPUs do not renew are used up:
-then the chain stands still.
+entry has a CRC32. Entries are applied when so many have come, before the next one. Reads go to the last replica. No
+release of a lock is flushed: where a replica says that a lock is taken, it is left over from before a failure, and the
+head releases it and takes it again. After a failure the head, or the one that begins again, calls the CPUs of the
+replicas that are left: each destroys the queue pairs of the chains before, by which something might come late. Then the
+head makes new chains, reads the logs, completes at all what one of them has, and applies it. Work requests that the
+replicas' CPUs do not renew are used up: then the chain stands still.
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
 
 
 class HyperLoop(Scheme, name="hyperloop"):
-    """A put is one call to the head, and one operation of the chain; each one that is applied is four more."""
+    """A put is one call to the head, and one operation of the chain; each one that is applied is three more, and one
+    moves the log's head behind all that are applied together.
+    """
 
     title = "HyperLoop: adapters replicate a redo log along a chain"
     paper = "Kim et al., SIGCOMM'18 (HyperLoop)"
@@ -296,12 +299,24 @@ class HyperLoop(Scheme, name="hyperloop"):
             assert self.locals is not None and self.writes is not None
             chain, layout, length = self.locals, self.scheme.layout, self.sizes.value_bytes
             for sequence, number in sorted(self.objects.items()):
-                yield from chain.compare_and_swap(layout.lock(number), FREE, LOCKED)
+                yield from self.lock(chain, layout.lock(number))
                 yield from chain.copy(layout.entry(sequence) + RedoEntry.size, layout.data(number), length)
                 yield from chain.compare_and_swap(layout.lock(number), LOCKED, FREE)
             yield from self.writes.write(layout.head, self.tail.to_bytes(WORD, "little"))
             self.applied = self.tail
             self.objects.clear()
+
+        def lock(self, chain: AdapterChain, lock: int) -> Code:
+            """Take a lock at all replicas. Where it is taken already its release has not lasted, since nobody but the
+            head takes locks: it is released, and taken again.
+            """
+            missing = [True] * len(self.replicas)
+            while True:
+                found = yield from chain.compare_and_swap(lock, FREE, LOCKED, missing)
+                missing = [wanted and word != FREE for wanted, word in zip(missing, found, strict=True)]
+                if not any(missing):
+                    return
+                yield from chain.compare_and_swap(lock, LOCKED, FREE, missing)
 
         # failures -----------------------------------------------------------------------------------------------------
         def mend(self, thread: Thread) -> Code:
@@ -353,8 +368,6 @@ class HyperLoop(Scheme, name="hyperloop"):
                 pieces[lap] = pieces.get(lap, b"") + entry.ljust(layout.entry_bytes, b"\0")
             for lap, data in pieces.items():
                 yield from self.writes.write(layout.entry(max(lap * layout.entries, self.applied + 1)), data)
-            for number in sorted(newest):
-                yield from self.writes.write(layout.lock(number), bytes(WORD))
             self.objects = {sequence: number for number, sequence in newest.items()}
             yield from self.apply()
 

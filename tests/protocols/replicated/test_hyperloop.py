@@ -74,6 +74,17 @@ def test_all_replicas_hold_the_same_through_many_rounds_of_the_log(primitive):
     assert result.scheme.roles["head"][0].applied > 8
 
 
+def test_a_lock_that_one_replica_has_kept_is_taken_at_all_before_an_entry_is_applied():
+    name = f"{twins.ReleaseLost.name}[replicas=3, log=8, apply=2, posted=4]"
+    chain = ran(name, mix="update-only", operations=8, keys=1).scheme.roles["head"][0].locals
+    assert len(chain.copied) > 4 and all(taken == {0, 1, 2} for taken in chain.copied)
+
+
+def test_an_entry_that_is_applied_is_three_operations_and_all_of_them_move_the_head_by_one():
+    head = ran("hyperloop[apply=6]", mix="update-only", operations=7).scheme.roles["head"][0]
+    assert (head.applied, head.locals.operation, head.writes.operation) == (6, 3 * 6, 7 + 1)
+
+
 # what survives --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
 def test_a_read_of_no_bytes_makes_nothing_durable(platform, ddio):
