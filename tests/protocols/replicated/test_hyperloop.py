@@ -158,9 +158,9 @@ def test_a_read_behind_a_copy_within_a_replica_pushes_it():
     assert violated(name, "all power", **more) == set()
 
 
-def with_an_entry_held(name, again):
+def with_an_entry_held(name, again, at="2.5 s"):
     """Two puts and a get of the second one's object. The head fails under the first put, whose entry is held for two
-    seconds in the first replica's adapter; the fault ``again`` has the logs read once more before the get.
+    seconds in the first replica's adapter; the fault ``again`` comes ``at`` an instant before the get.
     """
     put, get = {"process": 0, "f": "put"}, {"process": 0, "f": "get", "object": "k1"}
     made = Draft.new(
@@ -171,7 +171,7 @@ def with_an_entry_held(name, again):
             "operations": [{**put, "object": "k0"}, {**put, "object": "k1", "at": "1 s"}, {**get, "at": "3 s"}],
         },
         held=[{"machine": "replica[0]", "queue_pair": 5, "for": "2 s"}],
-        failures=[{"at": "20 us", "fault": "head[0] power", "down": "5 ms"}, {"at": "2.5 s", "fault": again}],
+        failures=[{"at": "20 us", "fault": "head[0] power", "down": "5 ms"}, {"at": at, "fault": again}],
         crash={"fault": "no fault"},
     ).build()  # fmt: skip
     (variant,) = made.variants()
@@ -182,11 +182,19 @@ def with_an_entry_held(name, again):
 
 @pytest.mark.parametrize("again", ["head[0] process", "replica[1] lost"])
 def test_what_a_chain_of_before_has_under_way_is_there_before_the_logs_are_read(again):
-    """Else it overwrites the entry of a put that has been acknowledged meanwhile."""
+    """Else it overwrites the entry of a put that has been acknowledged meanwhile, and the logs are read once more."""
     fenced = with_an_entry_held("hyperloop", again)
     assert fenced[2].result == fenced[1].argument and fenced[0].return_ps > 2 * 10**12
     unfenced = with_an_entry_held(twins.Unfenced.name, again)
     assert unfenced[2].result != unfenced[1].argument and unfenced[1].return_ps < 2 * 10**12
+
+
+@pytest.mark.parametrize("fault", ["replica[0] power", "replica[0] lost", "replica[1] power"])
+def test_a_replica_may_fail_while_the_chains_of_before_are_ended(fault):
+    """The head waits for the first replica then, and finds out that it is gone."""
+    operations = with_an_entry_held("hyperloop", fault, at="1 s")
+    assert operations[2].result == operations[1].argument
+    assert ("replica[0]" in fault) == (operations[0].return_ps < 2 * 10**12)
 
 
 def test_recovery_writes_entries_on_both_sides_of_the_log_s_end():
