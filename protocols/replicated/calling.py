@@ -16,8 +16,12 @@ from ..scheme import OperationFailed, OutcomeUnknown, Request, Role
 Code = Generator[Any, Any, Any]
 
 
+NO_ROOM = b"no room"
+"""The reply to a put for which the log has no room."""
+
+
 class ObjectPut(Layout):
-    """Write an object; the reply says nothing, and is empty where no machine is left that could hold it."""
+    """Write an object; the reply is empty where no machine is left that could hold it, and may be :data:`NO_ROOM`."""
 
     number = U32()
     value = Rest()
@@ -60,8 +64,11 @@ class CallingClient(Role, invokes=True):
                     if not found:
                         raise OperationFailed("no machine is left that has the object")
                     return found
-                if not (yield from session[0].call(ObjectPut, number=number, value=value)):
+                reply = yield from session[0].call(ObjectPut, number=number, value=value)
+                if not reply:
                     raise OutcomeUnknown("no machine is left that could hold the object")
+                if reply == NO_ROOM:
+                    raise OperationFailed("the log has no room for it")
                 return None
             except VerbsError as error:
                 if not error.disconnected:

@@ -7,10 +7,12 @@ gFLUSH makes that durable, gCAS releases the lock, and the log's head moves. The
 
 What the sources leave open is read so. The paper's client is the machine called ``head`` here: it appends, and others
 call it. gFLUSH is the primitive ``gflush`` unless the name says another; that has to be one that adapters do alone. An
-entry has a CRC32. Entries are applied when so many have come, before the next one. Reads go to the last replica. After
-a failure the head, or the one that begins again, makes new chains over the replicas that are left, reads their logs,
-completes at all what one of them has, and applies it. Work requests that the replicas' CPUs do not renew are used up:
-then the chain stands still.
+entry has a CRC32. Entries are applied when so many have come, before the next one. Reads go to the last replica. No
+release of a lock is flushed: where a replica says that a lock is taken, it is left over from before a failure, and the
+head releases it and takes it again. After a failure the head, or the one that begins again, calls the CPUs of the
+replicas that are left: each destroys the queue pairs of the chains before, by which something might come late. Then the
+head makes new chains, reads the logs, completes at all what one of them has, and applies it. Work requests that the
+replicas' CPUs do not renew are used up: then the chain stands still.
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ....models.cpu import Thread
+from ....models.durability.rules import FENCE_WAITS_FOR
 from ....models.persist.service import Service
 from ....models.primitives.plan import plan
+from ....models.primitives.vocabulary import VERBS
 from ....models.system import Node, System
-from ....models.verbs import QueuePair, Status
+from ....models.verbs import Opcode, QueuePair, Status
+from ....models.verbs.opcodes import KIND
 from ....sim.bytespace import LINE_BYTES
 from ....sim.errors import InputError, Mistake
 from ...guarantees import Claims, Condition
 from ...layout import U32, U64, Block, Layout, Rest
 from ...naming import Option
 from ...parts.onesided import Poster, VerbsError
-from ...parts.rpc import Listener
+from ...parts.rpc import PATIENCE, Listener
 from ...scheme import Request, Role, Scheme, Sizes
 from ..calling import CallingClient, ObjectGet, ObjectPut
 from .offload import WORD, AdapterChain, ChainBroken, ChainHop
@@ -59,6 +64,12 @@ def entry_crc(head: bytes) -> int | None:
     """The checksum that an entry's first line says; None for one that was never written."""
     crc, sequence = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
     return crc if sequence else None
+
+
+class FenceChains(Layout):
+    """End the chains there are: the reply comes when nothing of them can come any more."""
+
+    unused = U32()
 
 
 class StoreLayout:
@@ -104,13 +115,17 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
         self.service = Service(self.scheme.primitive, self.node)
         self.service_domain = self.service.domain
         self.key = self.service.register(self.base, self.length).key
-        self.listener = Listener(self.node, {})
+        self.listener = Listener(self.node, {FenceChains: self.on_fence})
         self.read_key = self.listener.register(self.base, self.length).key
         self.used_up = self.node.create_cq()
         self.hops: dict[int, ChainHop] = {}
-        """By the number of the queue pair that leads on."""
+        """By the number of the queue pair by which a completion says that an operation has been passed on."""
         self.thread = self.node.thread(0, self.node.name)
-        self.flush_requests = sum(step.do == "send" for step in self.service.plan.requester)
+        requests = [step["verb"] for step in self.service.plan.requester if step.do == "send"]
+        kinds = {KIND[VERBS[str(verb)] if verb is not None else Opcode.PRIMITIVE] for verb in requests}
+        self.flush_requests = len(requests)
+        self.waits = not kinds <= FENCE_WAITS_FOR
+        """Whether a WAIT has to be for the primitive's requests, since no fence waits for them."""
 
     def at(self, offset: int) -> int:
         """The address of a byte of its memory."""
@@ -118,19 +133,30 @@ class ChainReplica(Role, memory=("dram", "pm"), counted_by="replicas"):
 
     @override
     def start(self) -> None:
-        self.node.process(self.node.name).start(self.renew(self.thread))
+        process = self.node.process(self.node.name)
+        process.start(self.renew(self.thread))
+        process.start(self.listener.serve(self.node.thread(0, f"{self.node.name} calls")))
         self.listener.listen()
 
     def renew(self, thread: Thread) -> Code:
         """Post new work requests for each operation that has been passed on, for ever."""
         while True:
             completion = yield from thread.poll(self.used_up)
-            if completion.status is Status.IBV_WC_SUCCESS:
-                yield from self.hops[completion.qp.number].post_more(thread)
+            hop = self.hops.get(completion.qp.number)
+            if hop is not None and completion.status is Status.IBV_WC_SUCCESS:
+                yield from hop.post_more(thread)
+
+    def on_fence(self, thread: Thread, request: FenceChains) -> Code:
+        """Destroy this machine's ends of all chains; what these had accepted is visible then."""
+        self.hops.clear()
+        yield from self.service.fence()
+        return b"fenced"
 
 
 class HyperLoop(Scheme, name="hyperloop"):
-    """A put is one call to the head, and one operation of the chain; each one that is applied is four more."""
+    """A put is one call to the head, and one operation of the chain; each one that is applied is three more, and one
+    moves the log's head behind all that are applied together.
+    """
 
     title = "HyperLoop: adapters replicate a redo log along a chain"
     paper = "Kim et al., SIGCOMM'18 (HyperLoop)"
@@ -273,12 +299,24 @@ class HyperLoop(Scheme, name="hyperloop"):
             assert self.locals is not None and self.writes is not None
             chain, layout, length = self.locals, self.scheme.layout, self.sizes.value_bytes
             for sequence, number in sorted(self.objects.items()):
-                yield from chain.compare_and_swap(layout.lock(number), FREE, LOCKED)
+                yield from self.lock(chain, layout.lock(number))
                 yield from chain.copy(layout.entry(sequence) + RedoEntry.size, layout.data(number), length)
                 yield from chain.compare_and_swap(layout.lock(number), LOCKED, FREE)
             yield from self.writes.write(layout.head, self.tail.to_bytes(WORD, "little"))
             self.applied = self.tail
             self.objects.clear()
+
+        def lock(self, chain: AdapterChain, lock: int) -> Code:
+            """Take a lock at all replicas. Where it is taken already its release has not lasted, since nobody but the
+            head takes locks: it is released, and taken again.
+            """
+            missing = [True] * len(self.replicas)
+            while True:
+                found = yield from chain.compare_and_swap(lock, FREE, LOCKED, missing)
+                missing = [wanted and word != FREE for wanted, word in zip(missing, found, strict=True)]
+                if not any(missing):
+                    return
+                yield from chain.compare_and_swap(lock, LOCKED, FREE, missing)
 
         # failures -----------------------------------------------------------------------------------------------------
         def mend(self, thread: Thread) -> Code:
@@ -288,12 +326,12 @@ class HyperLoop(Scheme, name="hyperloop"):
             while True:
                 lost = self.scheme.lost("replica")
                 left = [replica for replica in self.replicas if replica not in lost]
-                for replica in left:
-                    yield from replica.listener.until_listening(thread)
-                self.reach(thread, left)
-                if not left:
-                    return
                 try:
+                    for replica in left:
+                        yield from self.fence(thread, replica)
+                    self.reach(thread, left)
+                    if not left:
+                        return
                     yield from self.complete(thread)
                 except ChainBroken:
                     continue
@@ -302,6 +340,12 @@ class HyperLoop(Scheme, name="hyperloop"):
                         raise
                     continue
                 return
+
+        def fence(self, thread: Thread, replica: ChainReplica) -> Code:
+            """Have a replica end the chains before, once it is there: nothing of them comes behind what is read now."""
+            yield from replica.listener.until_listening(thread)
+            connection = replica.listener.accept(thread, self.node, LINE_BYTES, PATIENCE)
+            yield from connection.call(FenceChains, unused=0)
 
         @override
         def recover(self, thread: Thread) -> Code:
@@ -324,8 +368,6 @@ class HyperLoop(Scheme, name="hyperloop"):
                 pieces[lap] = pieces.get(lap, b"") + entry.ljust(layout.entry_bytes, b"\0")
             for lap, data in pieces.items():
                 yield from self.writes.write(layout.entry(max(lap * layout.entries, self.applied + 1)), data)
-            for number in sorted(newest):
-                yield from self.writes.write(layout.lock(number), bytes(WORD))
             self.objects = {sequence: number for number, sequence in newest.items()}
             yield from self.apply()
 

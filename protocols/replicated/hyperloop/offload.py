@@ -5,9 +5,11 @@ and as it is remembered: the layout of messages is our reading. At each replica 
 behind a WAIT for the message of an operation. The message fills them in: its first bytes go into the send queue, the
 rest into a buffer from which the last of these requests passes it on. ``gWRITE`` sends a range on and makes it durable
 at the next replica by the primitive, whose requests are among those that are filled in; the message follows when they
-have completed (a fence). ``gCAS`` and ``gMEMCPY`` are requests of a queue pair that leads back to the same machine. The
-last replica answers with a WRITE with immediate. No CPU has a part in it; the CPU of a replica posts new work requests
-for those that are used up.
+have completed. For READs its fence sees to that; for FLUSH, and for packets of a primitive's own, for which no fence
+waits, a WAIT for their completions comes before the message is enabled. ``gCAS`` and ``gMEMCPY`` are requests of a
+queue pair that leads back to the same machine. The last replica answers with a WRITE with immediate. No replica's CPU
+has a part in it; it posts new work requests for those that are used up. The head, whose CPU begins each operation,
+polls for its own flush where replicas have the WAIT.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ....models.verbs import (
     ScatterRecvWR,
     SendFlags,
     SendWR,
+    Status,
     enable,
     wait,
 )
@@ -48,6 +51,7 @@ ANSWER = "600 ms"
 (IBTA 9.7.6.1.3 with timeout 14 and 7 retries)."""
 _NONE, _SIGNALED = SendFlags.NONE, SendFlags.IBV_SEND_SIGNALED
 _PASSED_ON = SendFlags(SendFlags.IBV_SEND_SIGNALED | SendFlags.IBV_SEND_FENCE)
+"""The fence waits for READs and atomics: ``ChainReplica.waits`` says whether a primitive needs more than that."""
 
 
 def nothing(order: PacketOrder | None = None) -> SendWR:
@@ -85,6 +89,8 @@ class ChainHop:
         self.done = CrossChannelQueue()
         thread = replica.thread
         self.flushes = replica.flush_requests
+        self.waits = replica.waits and behind is not None and not local
+        """Whether the message is enabled behind a WAIT for the primitive's requests."""
         out = (1 if local else 1 + self.flushes) + (0 if local else 1)
         self.out_wqes, self.own_wqes = out, 1 + self.flushes if local else 0
         self.staging_bytes = -(-(WQE_BYTES * 4 * chain + WORD * chain) // LINE_BYTES) * LINE_BYTES
@@ -92,8 +98,9 @@ class ChainHop:
         self._out_ring = ManagedQueue(dram.allocate(WQE_BYTES * out * self.ahead, "send queue"), out * self.ahead)
         self.requester: PrimitiveRequester | None = None
         if behind is not None:
+            sent = self.done if self.waits else replica.used_up
             self.requester = behind.replica.service.connect(
-                thread, node, managed=self._out_ring, send_cq=replica.used_up, arrived=behind.arrived
+                thread, node, managed=self._out_ring, send_cq=sent, arrived=behind.arrived
             )
             self.out = self.requester.qp
         else:
@@ -106,12 +113,12 @@ class ChainHop:
             )
             self.own = replica.service.connect(thread, node, managed=ring, send_cq=self.done)
         unused = node.create_cq()
-        self._control = replica.service_domain.create_qp(unused, unused, cross_channel=True)
+        self._control = replica.service_domain.create_qp(replica.used_up, unused, cross_channel=True)
         self._control.connect(replica.service_domain.create_qp(unused, unused))
         self.inbound: QueuePair
         """This machine's end of the queue pair that messages come by."""
         self.posted = 0
-        replica.hops[self.out.number] = self
+        replica.hops[self.out.number] = replica.hops[self._control.number] = self
 
     @property
     def wqes(self) -> int:
@@ -150,7 +157,13 @@ class ChainHop:
         if own is not None:
             yield Posting(self._control, enable(own.qp, self.own_wqes))
             yield Posting(self._control, wait(self.done, self.own_wqes))
-        yield Posting(self._control, enable(self.out, self.out_wqes))
+        if self.waits:
+            yield Posting(self._control, enable(self.out, self.out_wqes - 1))
+            yield Posting(self._control, wait(self.done, self.flushes))
+            yield Posting(self._control, enable(self.out))
+            yield Posting(self._control, replace(wait(self.done), send_flags=_SIGNALED))
+        else:
+            yield Posting(self._control, enable(self.out, self.out_wqes))
 
     def post_before(self, operations: int) -> None:
         """Post for so many operations before time zero, as a warm system has it."""
@@ -260,8 +273,9 @@ class AdapterChain:
         work = SendWR(
             0, Opcode.IBV_WR_RDMA_WRITE, hop.replica.at(offset), length, there.at(offset), there.key, send_flags=_NONE
         )
+        flags = _SIGNALED if hop.waits else _NONE
         flushes = hop.requester.requests([(there.at(offset), length)])
-        return [work, *(replace(flush, send_flags=_NONE) for flush in flushes)]
+        return [work, *(replace(flush, send_flags=flags) for flush in flushes)]
 
     # operations -------------------------------------------------------------------------------------------------------
     def write(self, offset: int, data: bytes) -> Code:
@@ -273,9 +287,20 @@ class AdapterChain:
         first, thread, qp = self.hops[0].replica, self.thread, self.link.qp
         work = SendWR(0, Opcode.IBV_WR_RDMA_WRITE, self._data, len(data), first.at(offset), first.key, send_flags=_NONE)
         yield from thread.post_send(qp, work)
-        for flush in self.link.requests([(first.at(offset), len(data))]):
-            yield from thread.post_send(qp, replace(flush, send_flags=_NONE))
+        flags = _SIGNALED if first.waits else _NONE
+        flushes = self.link.requests([(first.at(offset), len(data))])
+        for flush in flushes:
+            yield from thread.post_send(qp, replace(flush, send_flags=flags))
+        if first.waits:
+            for _ in flushes:
+                yield from self._completed()
         yield from self._go(images)
+
+    def _completed(self) -> Code:
+        """Wait for a request of the head's own. Raises ChainBroken if it does not succeed."""
+        completion = yield from self.thread.poll(self.link.qp.send_cq, self.thread.deadline(ANSWER))
+        if completion is None or completion.status is not Status.IBV_WC_SUCCESS:
+            raise ChainBroken
 
     def own(self, work_of: Callable[[int], SendWR | None], touched: tuple[int, int] | None = None) -> Code:
         """An operation on each replica's own memory; ``touched`` is the range that it changes, which is made durable.

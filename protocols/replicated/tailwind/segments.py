@@ -23,7 +23,7 @@ Code = Generator[Any, Any, Any]
 WORD = 8
 NONE, OPEN, CLOSED = 0, 1, 2
 SPARE_SEGMENTS = 4
-"""For primaries that begin again: each begins a segment of its own."""
+"""For primaries that begin again: each begins a segment of its own. After more of them puts may be refused."""
 
 
 class LogRecord(Layout):

@@ -12,7 +12,8 @@ never computes it); ``check`` beside it is the record's place in the log, which 
 flushes what an RPC brings, and the whole segment when it is closed: that stands for storage. The primary's log is in
 DRAM; a primary that begins again waits for all backups that are not lost and has them scan, takes the longest replica
 of each segment, completes the others and seals it. A backup that is lost is left out; one that comes back gets the open
-segment again. The log's cleaner is left out: there is room for all updates of a run.
+segment again. The log's cleaner is left out: there is room for all updates of a run, and for the rest of a segment that
+a primary leaves when it begins again, four times. A put for which there is no room left is refused, and has no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ...naming import Option
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Request, Role, Scheme, Sizes
-from ..calling import CallingClient, ObjectGet, ObjectPut
+from ..calling import NO_ROOM, CallingClient, ObjectGet, ObjectPut
 from .segments import (
     CLOSED,
     NONE,
@@ -171,10 +172,10 @@ class Tailwind(Scheme, name="tailwind"):
             return (yield from thread.load(address, self.sizes.value_bytes))
 
         def on_put(self, thread: Thread, request: ObjectPut) -> Code:
-            """Append a record here and at all backups."""
+            """Append a record here and at all backups, if there is room for it: there is no cleaner."""
             place, log = self.tail, self.scheme.log
             if place >= log.segments * log.segment:
-                raise MemoryError("log: no room for a record, and there is no cleaner")
+                return NO_ROOM
             record = log.record(place, request.number, request.value)
             yield from thread.crc32_of(record[: LogRecord.size + len(request.value)])
             yield from thread.store(self.address(place), record)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import rpsim
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.failing import performed
 from rpsim.sim.errors import InputError
 
 from ..several import LOST, ran, violated
@@ -14,6 +18,7 @@ from . import twins
 
 PLATFORMS = [("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"), ("optane-eadr", "off")]
 FLUSH = "over ibta-flush-persistent"
+PRIMITIVES = Path(rpsim.__file__).parent / "protocols" / "primitives"
 SMALL = "[replicas=2, posted=4]"
 assert twins
 
@@ -28,8 +33,9 @@ def with_cores_away(name, operations=8, away="20 ms"):
     return run_variant(made, variant)
 
 
-def test_a_chain_of_adapters_goes_on_while_no_replica_has_a_core():
-    away = with_cores_away("hyperloop[posted=32, apply=16]")
+@pytest.mark.parametrize("over", ["", FLUSH])
+def test_a_chain_of_adapters_goes_on_while_no_replica_has_a_core(over):
+    away = with_cores_away(f"hyperloop[posted=32, apply=16] {over}".strip())
     assert max(away.latency_ps["put"]) < 10**8
     assert away.spent["replica"]["cpu_ns"] == 0
 
@@ -68,6 +74,17 @@ def test_all_replicas_hold_the_same_through_many_rounds_of_the_log(primitive):
     assert result.scheme.roles["head"][0].applied > 8
 
 
+def test_a_lock_that_one_replica_has_kept_is_taken_at_all_before_an_entry_is_applied():
+    name = f"{twins.ReleaseLost.name}[replicas=3, log=8, apply=2, posted=4]"
+    chain = ran(name, mix="update-only", operations=8, keys=1).scheme.roles["head"][0].locals
+    assert len(chain.copied) > 4 and all(taken == {0, 1, 2} for taken in chain.copied)
+
+
+def test_an_entry_that_is_applied_is_three_operations_and_all_of_them_move_the_head_by_one():
+    head = ran("hyperloop[apply=6]", mix="update-only", operations=7).scheme.roles["head"][0]
+    assert (head.applied, head.locals.operation, head.writes.operation) == (6, 3 * 6, 7 + 1)
+
+
 # what survives --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
 def test_a_read_of_no_bytes_makes_nothing_durable(platform, ddio):
@@ -77,6 +94,29 @@ def test_a_read_of_no_bytes_makes_nothing_durable(platform, ddio):
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
 def test_over_a_flush_that_persists_nothing_is_lost(platform, ddio):
     assert violated(f"hyperloop{SMALL} {FLUSH}", "all power", platform=platform, ddio=ddio) == set()
+
+
+def slow(folder: Path, of: str = "ibta-flush-persistent") -> str:
+    """A primitive whose adapter takes 20 us before it begins to flush."""
+    first, *rest = (PRIMITIVES / f"{of}.yaml").read_text(encoding="utf-8").split("- {id: ask,")
+    step = "- {id: slow, at: responder nic, do: compute, takes: 20 us, note: a slow engine}\n"
+    path = folder / "slow.yaml"
+    text = "- {id: ask,".join([first + step, *rest]).replace(f"name: {of}", "name: slow")
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("primitive", ["ibta-flush-persistent", "rdfence", "rcommit"])
+def test_an_acknowledgement_comes_behind_the_flush_of_each_replica(primitive, tmp_path):
+    """However slow it is: no fence waits for it, but the WAIT does."""
+    name = f"hyperloop[replicas=3, apply=64] over {slow(tmp_path, primitive)}"
+    assert min(ran(name, mix="update-only").latency_ps["put"]) > 3 * 20 * 10**6
+
+
+def test_over_a_flush_whose_engine_is_slow_nothing_is_lost_unless_a_fence_stands_for_the_wait(tmp_path):
+    over, more = f"{SMALL} over {slow(tmp_path)}", {"operations": 1, "mix": "update-only"}
+    assert violated(f"hyperloop{over}", "all power", **more) == set()
+    assert LOST in violated(f"{twins.FencedFlush.name}{over}", "all power", **more)
 
 
 @pytest.mark.parametrize("platform, ddio", PLATFORMS)
@@ -116,6 +156,45 @@ def test_a_read_behind_a_copy_within_a_replica_pushes_it():
     name = "hyperloop[replicas=2, log=4, apply=2, posted=4] over read-after-write"
     more = {"platform": "optane-adr", "ddio": "off", "keys": 1, "mix": "update-only", "operations": 4}
     assert violated(name, "all power", **more) == set()
+
+
+def with_an_entry_held(name, again, at="2.5 s"):
+    """Two puts and a get of the second one's object. The head fails under the first put, whose entry is held for two
+    seconds in the first replica's adapter; the fault ``again`` comes ``at`` an instant before the get.
+    """
+    put, get = {"process": 0, "f": "put"}, {"process": 0, "f": "get", "object": "k1"}
+    made = Draft.new(
+        "late", scenario="late", schemes=[f"{name}{SMALL} over read-after-write"],
+        vary={"platform": ["optane-adr"], "ddio": ["off"]}, roles={"client": {"machines": 1}},
+        workload={
+            "kind": "schedule", "keys": 2, "value": "8 B",
+            "operations": [{**put, "object": "k0"}, {**put, "object": "k1", "at": "1 s"}, {**get, "at": "3 s"}],
+        },
+        held=[{"machine": "replica[0]", "queue_pair": 5, "for": "2 s"}],
+        failures=[{"at": "20 us", "fault": "head[0] power", "down": "5 ms"}, {"at": at, "fault": again}],
+        crash={"fault": "no fault"},
+    ).build()  # fmt: skip
+    (variant,) = made.variants()
+    operations = performed(made, variant).history.operations
+    assert operations[1].outcome == operations[2].outcome == "ok"
+    return operations
+
+
+@pytest.mark.parametrize("again", ["head[0] process", "replica[1] lost"])
+def test_what_a_chain_of_before_has_under_way_is_there_before_the_logs_are_read(again):
+    """Else it overwrites the entry of a put that has been acknowledged meanwhile, and the logs are read once more."""
+    fenced = with_an_entry_held("hyperloop", again)
+    assert fenced[2].result == fenced[1].argument and fenced[0].return_ps > 2 * 10**12
+    unfenced = with_an_entry_held(twins.Unfenced.name, again)
+    assert unfenced[2].result != unfenced[1].argument and unfenced[1].return_ps < 2 * 10**12
+
+
+@pytest.mark.parametrize("fault", ["replica[0] power", "replica[0] lost", "replica[1] power"])
+def test_a_replica_may_fail_while_the_chains_of_before_are_ended(fault):
+    """The head waits for the first replica then, and finds out that it is gone."""
+    operations = with_an_entry_held("hyperloop", fault, at="1 s")
+    assert operations[2].result == operations[1].argument
+    assert ("replica[0]" in fault) == (operations[0].return_ps < 2 * 10**12)
 
 
 def test_recovery_writes_entries_on_both_sides_of_the_log_s_end():

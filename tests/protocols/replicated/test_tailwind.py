@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.failing import performed
+
 from ..several import COMMITTED, LOST, aftermaths, ran, violated, waiting
 from . import twins
 
@@ -78,6 +81,32 @@ def test_who_asks_a_dead_backup_for_ever_is_given_up_before_long():
 def test_power_may_fail_again_in_recovery():
     name = "tailwind[backups=1] over write-imm-cpu-flush"
     assert violated(name, "all power in recovery", operations=2) == set()
+
+
+def test_a_put_is_refused_when_primaries_that_began_again_have_used_up_the_log():
+    """Each leaves the rest of a segment; what was put before stays, and can be read."""
+    restarts = 6
+    times = [f"{2000 * turn} ms" for turn in range(restarts + 1)]
+    made = Draft.new(
+        "full", scenario="full", schemes=["tailwind[backups=1]"], vary={"platform": ["optane-adr"], "ddio": ["off"]},
+        roles={"client": {"machines": 1}},
+        workload={
+            "kind": "schedule", "keys": 1, "value": "8 B",
+            "operations": [{"process": 0, "f": f, "object": "k0", "at": at} for at in times for f in ("get", "put")],
+        },
+        failures=[
+            {"at": f"{2000 * turn + 1000} ms", "fault": "primary[0] power", "down": "5 ms"} for turn in range(restarts)
+        ],
+        crash={"fault": "no fault"},
+    ).build()  # fmt: skip
+    (variant,) = made.variants()
+    operations = performed(made, variant).history.operations
+    gets, puts = operations[::2], operations[1::2]
+    ended = [put.outcome for put in puts]
+    held = ended.count("ok")
+    assert 4 < held < len(puts) and ended == ["ok"] * held + ["fail"] * (len(puts) - held)
+    values = [put.argument for put in puts[:held]]
+    assert [get.result for get in gets[1:]] == [*values, *values[-1:] * (len(gets) - 1 - held)]
 
 
 @pytest.mark.parametrize(

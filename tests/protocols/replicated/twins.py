@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.models.persist.requester import PrimitiveRequester
 from rpsim.models.verbs import SendWR
-from rpsim.protocols.replicated.hyperloop.hyperloop import HyperLoop
+from rpsim.protocols.replicated.hyperloop.hyperloop import FREE, ChainReplica, HyperLoop
 from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
 from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
@@ -165,7 +166,7 @@ class WritesUnflushed(AdapterChain):
 
     def written(self, index: int, offset: int, length: int) -> list[SendWR]:
         work, *flushes = super().written(index, offset, length)
-        return [work, *(nothing() for _ in flushes)]
+        return [work, *(replace(nothing(), send_flags=flush.send_flags) for flush in flushes)]
 
 
 class NoGroupFlush(HyperLoop, name="hyperloop-twin-no-group-flush"):
@@ -208,3 +209,57 @@ class CopiesUnflushed(HyperLoop, name="hyperloop-twin-copies-unflushed"):
 
     class Head(HyperLoop.Head):
         chain = NoFlush
+
+
+class FencedFlush(HyperLoop, name="hyperloop-twin-fenced-flush"):
+    """A message has a fence, whatever the primitive is."""
+
+    title = "the message is enabled with the FLUSH, for whose completion no fence waits"
+
+    class Replica(ChainReplica):
+        def begin(self) -> None:
+            super().begin()
+            self.waits = False
+
+
+class Unfenced(HyperLoop, name="hyperloop-twin-unfenced"):
+    """The chains of before go on beside the new ones."""
+
+    title = "the head closes the chain and lets the old queue pairs be"
+
+    class Head(HyperLoop.Head):
+        def fence(self, thread: Thread, replica: ChainReplica) -> Code:
+            yield from replica.listener.until_listening(thread)
+
+
+class ReleasesAllButOne(AdapterChain):
+    """A chain whose last replica keeps a lock as if its release had not lasted."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.taken: set[int] = set()
+        """The replicas that have said of the lock that it was free."""
+        self.copied: list[set[int]] = []
+        """By copy: whose lock had been taken for it."""
+
+    def compare_and_swap(self, offset: int, compare: int, swap: int, execute: Sequence[bool] | None = None) -> Code:
+        if swap == FREE and execute is None:
+            self.taken.clear()
+            execute = [*(True for _ in self.hops[1:]), False]
+        found = yield from super().compare_and_swap(offset, compare, swap, execute)
+        if swap != FREE:
+            self.taken |= {at for at, word in enumerate(found) if word == FREE and (execute is None or execute[at])}
+        return found
+
+    def copy(self, source: int, destination: int, length: int) -> Code:
+        self.copied.append(set(self.taken))
+        return super().copy(source, destination, length)
+
+
+class ReleaseLost(HyperLoop, name="hyperloop-twin-release-lost"):
+    """The release of a lock is gone at one replica, as a failure leaves it."""
+
+    title = "the last replica keeps every lock"
+
+    class Head(HyperLoop.Head):
+        chain = ReleasesAllButOne
