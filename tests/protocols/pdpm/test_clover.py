@@ -234,19 +234,36 @@ def test_where_the_only_node_is_lost_a_put_says_that_nobody_knows():
     assert LOST in violated("clover", "data[0] lost", work, nodes=1)
 
 
-def test_balanced_reads_and_writes_spread_the_bytes_over_the_nodes():
-    def share(balance):
-        groups = [{"processes": 1, "keys": 2, "reads": 1.0}, {"processes": 1, "first": 2, "keys": 4, "reads": 0.0}]
-        work = {"groups": groups, "zipf": 0.0}
-        shape = {"operations": 400, "keys": 6, "value": "1000 B", "machines": 1, "processes": 2, "nodes": 3}
-        traffic = ran(f"clover[replicas=3,copied=1,balance={balance}]", work, **shape).metered["traffic"]
-        moved = [
-            sum(one["payload_bytes"] for one in traffic if f"data[{node}]" in (one["from"], one["to"]))
-            for node in range(3)
-        ]
-        return max(moved) / sum(moved)
+BALANCED = [
+    {"processes": 1, "keys": 1, "reads": 1.0},
+    {"processes": 1, "first": 3, "keys": 1, "reads": 1.0},
+    *({"processes": 1, "first": key, "keys": 1, "reads": 0.0} for key in (1, 2, 4, 5)),
+]
+"""k0 and k3 are read, whose first copies are on the first of three nodes; the others are updated, by a thread each."""
 
-    assert share("reads and writes") < share("writes") < share("none")
+
+@pytest.mark.long
+def test_balanced_reads_and_writes_spread_the_bytes_over_the_nodes():
+    def shares(balance):
+        """Of the bytes from all nodes, to all nodes, and of both together, those of each node."""
+        shape = {"operations": 600, "keys": 6, "value": "1000 B", "machines": 1, "processes": 6, "nodes": 3}
+        work = {"groups": BALANCED, "zipf": 0.0}
+        traffic = ran(f"clover[replicas=3,copied=3,balance={balance}]", work, **shape).metered["traffic"]
+        moved = {end: [0, 0, 0] for end in ("from", "to")}
+        for one in traffic:
+            for end, nodes in moved.items():
+                role, _, number = one[end].rstrip("]").partition("[")
+                if role == "data":
+                    nodes[int(number)] += one["payload_bytes"]
+        both = [sum(ends) for ends in zip(*moved.values(), strict=True)]
+        return [[each / sum(nodes) for each in nodes] for nodes in (*moved.values(), both)]
+
+    reads, writes, _ = shares("none")
+    assert reads[0] > 0.98 and max(writes) / min(writes) < 1.05
+    _, balanced, _ = shares("writes")
+    assert balanced[0] < writes[0] and balanced[1] > writes[1] and balanced[2] > writes[2]
+    _, _, loads = shares("reads and writes")
+    assert max(loads) / min(loads) < 1.05
 
 
 def test_a_copy_that_is_not_written_is_missed():
