@@ -172,3 +172,75 @@ def test_a_claim_is_judged_over_all_its_points():
     assert judge(paper, by_id["EF-S08"], values).met  # increasing
     assert not judge(paper, by_id["EF-S08"], lambda term, at: 1 / values(term, at)).met
     assert judge(paper, by_id["EF-08"], values).simulated == 3.5
+
+
+# what Clover's claims look at -----------------------------------------------------------------------------
+
+
+def judged(id, values):
+    """Whether a claim of Clover's is met where its terms have these values."""
+    paper = load_paper("clover")
+    (claim,) = [claim for claim in paper.claims if claim.id == id]
+    return judge(paper, claim, values).met
+
+
+@pytest.mark.parametrize(
+    "scheme, axis, times, met",
+    [
+        ("clover", "cns", 3, True), ("clover", "cns", 1.4, False), ("clover", "dns", 1.4, False),
+        ("pdpm-central", "cns", 1.6, False), ("pdpm-central", "dns", 1.3, False),
+        ("pdpm-direct", "cns", 1.6, False), ("pdpm-direct", "dns", 1.3, False),
+    ],
+)  # fmt: skip
+def test_who_gains_from_machines_of_neither_kind_gains_from_one_to_four_of_neither(scheme, axis, times, met):
+    """Else Clover's throughput grows three times, that of the others from two machines on not at all."""
+
+    def values(term, at):
+        ((changed, count),) = term.at or (("", "4"),)
+        grown = times if (term.scheme, changed) == (scheme, axis) else 3 if term.scheme == "clover" else 1
+        return 1 / grown if count == "1" else 1.0
+
+    assert judged("CLV-S07", values) is met
+
+
+@pytest.mark.parametrize(
+    "reads, writes, balanced, met",
+    [
+        ([1000, 1, 1], [10, 10, 10], [0, 15, 15], [True, True]),
+        ([470, 510, 20], [10, 10, 10], [0, 15, 15], [False, True]),  # a read entry is on the second node
+        ([1000, 1, 1], [10, 10, 14], [0, 17, 17], [False, True]),
+        ([1000, 1, 1], [10, 10, 10], [5, 5, 20], [True, False]),  # one of the other two alone has more
+    ],
+)
+def test_every_node_counts_where_loads_are_balanced(reads, writes, balanced, met):
+    def values(term, at):
+        end = term.second if term.of == "client" else term.of
+        moved = reads if term.second == "client" else balanced if "balance=writes" in term.scheme else writes
+        return float(sum(moved) if end == "data" else moved[int(end[len("data[")])])
+
+    assert [judged(id, values) for id in ("CLV-lb-rr", "CLV-lb-w")] == met
+
+
+def test_both_entries_that_are_read_under_the_balanced_load_are_first_on_the_first_node():
+    paper = load_paper("clover")
+    balanced = needed(paper, [claim for claim in paper.claims if claim.id.startswith("CLV-lb-")], figures=False)
+    assert len(balanced) == 3
+    for run in balanced:
+        data = scenario(paper, run).data
+        read = [group.get("first", 0) for group in data["workload"]["groups"] if group["reads"] == 1]
+        assert all(group["keys"] == 1 for group in data["workload"]["groups"])
+        assert [key % data["roles"]["data"]["machines"] for key in read] == [0, 0]
+        assert f"copied={read[1]}" in run.scheme
+
+
+@pytest.mark.parametrize("direct, met", [((2.3, 9.0), True), ((2.3, 2.6), False), ((4.0, 11.0), False)])
+def test_a_read_that_is_steeper_with_size_is_looked_at_over_sizes(direct, met):
+    ends = {
+        "word over no-flush": (2.2, 3.2), "clover": (2.3, 3.4), "herd": (3.0, 4.2), "herd-bf": (6.0, 7.4),
+        "pdpm-central": (5.0, 6.0), "pdpm-direct": direct,
+    }  # fmt: skip
+
+    def values(term, at):
+        return ends[term.scheme][int({**at, **dict(term.at)}["size"]) > 2000]
+
+    assert judged("CLV-S01", values) is met

@@ -3,6 +3,19 @@
 Source: Tsai et al., ATC'20, section 5.1: a client READs the version that its cursor points to and at the same time the
 shortcut, then what that points to; who comes to a NULL pointer first has the newest version. Every version is compared
 with the GC version of the pointer to it (section 5.2).
+
+What the paper leaves open is read so. Section 5.2 aborts a READ after two round trips and does not say of what length.
+It is the machine's smoothed one, not that of an idle network, which every READ of a busy data node would exceed. A READ
+that is aborted counts in it with the time for which it was waited for. What speaks for that, and for the other way:
+
+- TCP does not sample a segment that was sent again (Karn's rule), since nobody knows which of the two is acknowledged,
+  and doubles its timer instead; with time stamps, which tell the two apart, it samples both (RFC 6298, section 3). A
+  READ's completion names its READ, so there is nothing to confuse; and a doubled timer is four round trips, where the
+  text has two.
+- Without either, the estimate knows of the quick READs alone: where trips have lengthened to more than twice of it,
+  each READ is aborted, for ever.
+- Section 5.2 counts two trips to the metadata server, before which no buffer can be used again. The smoothed trip of a
+  busy data node may exceed these; so it may with READs that are counted only when they succeed.
 """
 
 from __future__ import annotations
@@ -120,9 +133,11 @@ class Walk:
     def _first(self) -> Code:
         hops = 0
         while self._under_way:
-            until = next((step.until for step in self._under_way.values() if step.until is not None), None)
-            done = yield from self._links.first(list(self._under_way), until)
+            oldest = next((step for step in self._under_way.values() if step.until is not None), None)
+            done = yield from self._links.first(list(self._under_way), oldest.until if oldest else None)
             if done is None:
+                assert oldest is not None
+                self._time(oldest)
                 raise Aborted
             step = self._under_way.pop(done)
             data = yield from self._links.poster.result(done)
@@ -131,8 +146,7 @@ class Walk:
                 if shortcut and shortcut.generation == self._generation and shortcut.version not in self._seen:
                     yield from self._look_at(shortcut.version, along=False)
                 continue
-            if self._trip is not None and step.begun is not None:
-                self._trip.end(self._links.thread, step.begun)
+            self._time(step)
             header = Header.unpack(data, self._copies)
             if not self.is_meant(header, step.pointer):
                 continue
@@ -146,6 +160,11 @@ class Walk:
                 hops += step.along
                 yield from self._look_at(following, along=step.along)
         raise StaleCursor
+
+    def _time(self, step: _Step) -> None:
+        """A READ ends here, complete or aborted: so long do the machine's READs take."""
+        if self._trip is not None and step.begun is not None:
+            self._trip.end(self._links.thread, step.begun)
 
     def is_meant(self, header: Header, pointer: Pointer) -> bool:
         """Whether a buffer holds the version that a pointer means."""

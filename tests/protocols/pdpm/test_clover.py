@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
+from rpsim.models.cpu.smoothing import WEIGHT, SmoothedTime
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
+from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS, Aborted, Walk
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.sim.errors import InputError
 from rpsim.validation.histories.check import check_history
@@ -81,6 +84,49 @@ def test_without_a_fault_it_is_linearizable_and_a_buffer_has_one_owner(options, 
 def test_without_gc_versions_a_stale_cursor_finds_another_keys_value():
     found = [violated(f"clover[{CYCLED},gc=strawman]", "no fault", "a", seed=seed, **CONTENDED) for seed in range(1, 9)]
     assert any(COMMITTED in one for one in found)
+
+
+def reads_of(trip, lengths):
+    """Whether each of the READs of so many bytes of a value, one after the other, is complete before it is aborted."""
+    result = ran("clover", [get(0, "k0")], machines=1, keys=1, value="32000 B")
+    client, clock = result.scheme.roles["client"][0], result.system.clock
+    session = client.connect(client.node.thread(0, "reader"))
+
+    def read(length):
+        try:
+            walk = Walk(session.links, result.scheme.geometry, 0, length, client.choose, trip)
+            yield from walk.from_cursor(client.library.cursors.find(0))
+        except Aborted:
+            return False
+        return True
+
+    for length in lengths:
+        reading = clock.start(read(length))
+        clock.run_until(reading)
+        yield reading.value
+
+
+def smoothed(trip):
+    return trip._smoothed_ps
+
+
+@pytest.mark.parametrize("short, long, some", [(0, 2000, False), (0, 8000, True), (0, 32000, True)])
+def test_reads_are_aborted_until_the_machine_knows_that_trips_have_lengthened(short, long, some):
+    """An aborted READ counts with twice the smoothed trip: that grows by an eighth of itself with each."""
+    before, after = SmoothedTime(), SmoothedTime()
+    assert all(reads_of(before, [short])) and all(reads_of(after, [long]))
+    most = math.log(smoothed(after) / (LONGEST_TRIPS * smoothed(before))) / math.log(1 + (LONGEST_TRIPS - 1) / WEIGHT)
+    trip = SmoothedTime()
+    complete = list(reads_of(trip, [short, *[long] * 40]))
+    aborted = complete.count(False)
+    assert complete == [True, *[False] * aborted, *[True] * (40 - aborted)]
+    assert (aborted > 0) == some and aborted <= max(0, math.ceil(most))
+    assert smoothed(trip) == pytest.approx(smoothed(after), rel=0.1)
+
+
+def test_where_aborted_reads_do_not_count_every_longer_one_is_aborted():
+    complete = list(reads_of(twins.QuickTrips(), [0, *[32000] * 40]))
+    assert complete == [True, *[False] * 40]
 
 
 def history_of_buffers(result):
@@ -188,19 +234,36 @@ def test_where_the_only_node_is_lost_a_put_says_that_nobody_knows():
     assert LOST in violated("clover", "data[0] lost", work, nodes=1)
 
 
-def test_balanced_reads_and_writes_spread_the_bytes_over_the_nodes():
-    def share(balance):
-        groups = [{"processes": 1, "keys": 2, "reads": 1.0}, {"processes": 1, "first": 2, "keys": 4, "reads": 0.0}]
-        work = {"groups": groups, "zipf": 0.0}
-        shape = {"operations": 400, "keys": 6, "value": "1000 B", "machines": 1, "processes": 2, "nodes": 3}
-        traffic = ran(f"clover[replicas=3,copied=1,balance={balance}]", work, **shape).metered["traffic"]
-        moved = [
-            sum(one["payload_bytes"] for one in traffic if f"data[{node}]" in (one["from"], one["to"]))
-            for node in range(3)
-        ]
-        return max(moved) / sum(moved)
+BALANCED = [
+    {"processes": 1, "keys": 1, "reads": 1.0},
+    {"processes": 1, "first": 3, "keys": 1, "reads": 1.0},
+    *({"processes": 1, "first": key, "keys": 1, "reads": 0.0} for key in (1, 2, 4, 5)),
+]
+"""k0 and k3 are read, whose first copies are on the first of three nodes; the others are updated, by a thread each."""
 
-    assert share("reads and writes") < share("writes") < share("none")
+
+@pytest.mark.long
+def test_balanced_reads_and_writes_spread_the_bytes_over_the_nodes():
+    def shares(balance):
+        """Of the bytes from all nodes, to all nodes, and of both together, those of each node."""
+        shape = {"operations": 600, "keys": 6, "value": "1000 B", "machines": 1, "processes": 6, "nodes": 3}
+        work = {"groups": BALANCED, "zipf": 0.0}
+        traffic = ran(f"clover[replicas=3,copied=3,balance={balance}]", work, **shape).metered["traffic"]
+        moved = {end: [0, 0, 0] for end in ("from", "to")}
+        for one in traffic:
+            for end, nodes in moved.items():
+                role, _, number = one[end].rstrip("]").partition("[")
+                if role == "data":
+                    nodes[int(number)] += one["payload_bytes"]
+        both = [sum(ends) for ends in zip(*moved.values(), strict=True)]
+        return [[each / sum(nodes) for each in nodes] for nodes in (*moved.values(), both)]
+
+    reads, writes, _ = shares("none")
+    assert reads[0] > 0.98 and max(writes) / min(writes) < 1.05
+    _, balanced, _ = shares("writes")
+    assert balanced[0] < writes[0] and balanced[1] > writes[1] and balanced[2] > writes[2]
+    _, _, loads = shares("reads and writes")
+    assert max(loads) / min(loads) < 1.05
 
 
 def test_a_copy_that_is_not_written_is_missed():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from rpsim.models.cpu import Thread
+from rpsim.models.cpu import Deadline, Thread
+from rpsim.models.cpu.smoothing import SmoothedTime
+from rpsim.models.cpu.software import SoftwareThread
 from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
@@ -13,6 +15,7 @@ from rpsim.protocols.pdpm.clover.clover import Clover
 from rpsim.protocols.pdpm.clover.header import ChainCursor, Version, header
 from rpsim.protocols.pdpm.clover.messages import Create, RegisterHeld
 from rpsim.protocols.pdpm.clover.metadata import MetadataServer
+from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS
 from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct, packed
 
@@ -147,3 +150,12 @@ class Unwatched(Clover, name="clover-twin-unwatched"):
     class Metadata(MetadataServer):
         def accept(self, thread: Thread, node: Node) -> Any:
             return self.listener.accept(thread, node, 64)
+
+
+class QuickTrips(SmoothedTime):
+    """How long READs take that are not aborted: those that are do not count, and no timer is doubled for them."""
+
+    def end(self, thread: SoftwareThread, begun: Deadline) -> None:
+        quick = self.deadline(thread, LONGEST_TRIPS)
+        if quick is None or 2 * thread.clock.now_ps - begun.at_ps < quick.at_ps:
+            super().end(thread, begun)
