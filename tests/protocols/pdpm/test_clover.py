@@ -7,6 +7,7 @@ import json
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.pdpm.clover import space
 from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
@@ -81,6 +82,29 @@ def test_without_a_fault_it_is_linearizable_and_a_buffer_has_one_owner(options, 
 def test_without_gc_versions_a_stale_cursor_finds_another_keys_value():
     found = [violated(f"clover[{CYCLED},gc=strawman]", "no fault", "a", seed=seed, **CONTENDED) for seed in range(1, 9)]
     assert any(COMMITTED in one for one in found)
+
+
+@pytest.mark.parametrize("name", ["clover", twins.NeverIdle.name])
+def test_a_cursor_of_time_zero_is_gone_before_its_buffer_has_that_gc_version_again(name, monkeypatch):
+    """GC versions wrap around after 4. In two of these runs the newest value of k0 is in the first buffer of k1."""
+    monkeypatch.setattr(space, "VERSIONS", 4)
+    found = set()
+    for puts in range(21, 27):
+        work = [put(0, "k1"), *(put(0, "k0") for _ in range(puts)), get(1, "k1", 1_000_000)]
+        result = ran(f"{name}[{CYCLED},epoch=100 us]", work, nodes=1)
+        found |= {o.result for o in result.history.operations if o.f == "get"}
+    assert (found == {1}) == (name == "clover")
+
+
+@pytest.mark.parametrize("cache, past", [("100%", 0), ("100%", 200), ("50%", 200)])
+def test_a_cursor_of_the_past_is_not_used_for_longer_than_an_epoch(cache, past):
+    work = {"mix": "c", "zipf": 0.0, "past": past}
+
+    def misses(name):
+        result = ran(f"{name}[cache={cache},epoch=20 us]", work, machines=1, operations=40, keys=40)
+        return sum(one.counts.get("misses", 0) for one in result.took["get"])
+
+    assert misses("clover") > misses(twins.NeverIdle.name)
 
 
 def history_of_buffers(result):

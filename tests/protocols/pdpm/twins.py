@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from rpsim.models.cpu import Thread
+from rpsim.models.cpu import Deadline, Thread
 from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
@@ -137,6 +137,17 @@ class NeverForgets(Clover, name="clover-twin-never-forgets"):
         def begin(self) -> None:
             super().begin()
             self.library.in_contact = lambda: True  # type: ignore[method-assign]
+
+
+class NeverIdle(Clover, name="clover-twin-never-idle"):
+    """What a machine knew at time zero it uses for ever."""
+
+    title = "a cursor of time zero is used however old it is"
+
+    class Client(CloverClient):
+        def begin(self) -> None:
+            super().begin()
+            self.library.cursors._first_until = Deadline(self.system.clock, 1 << 62)
 
 
 class Unwatched(Clover, name="clover-twin-unwatched"):
