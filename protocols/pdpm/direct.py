@@ -232,7 +232,7 @@ class Direct(OverData, name="pdpm-direct"):
             yield from links.write_all([(place, bytes(WORD)) for place in copies])
 
         def take_from_others(self, links: Links, lock: DataPlace) -> Code:
-            """Take a lock that a put may hold which waits for an answer of the failed node; it looks ever more seldom."""
+            """Take a lock that a put may hold until it knows that the node failed: look ever more seldom."""
             since = links.thread.deadline("0 ns")
             while (yield from links.compare_and_swap(lock, FREE, LOCKED)) != FREE:
                 yield from links.thread.sleep_again(since)
