@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from ....models.cpu import Deadline, Signal, Thread
+from ....models.cpu import Signal, Thread
 from ....models.cpu.smoothing import SmoothedTime
 from ....models.system import Node
-from ....sim.units import parse_duration_ps
 from ...parts.onesided import Posted, VerbsError
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role
 from ..data import Code, Links
@@ -69,8 +68,7 @@ class CloverClient(Role, invokes=True, background=1):
     def begin(self) -> None:
         scheme = self.scheme
         first = scheme.loaded_chain if not scheme.failures else lambda _: None
-        until = Deadline(self.system.clock, self.system.clock.now_ps + parse_duration_ps(str(scheme.option("epoch"))))
-        cursors = Cursors(scheme.cached_keys(), first, until, recent=scheme.option("evict") == "lru")
+        cursors = Cursors(scheme.cached_keys(), first, recent=scheme.option("evict") == "lru")
         self.library = Library(self.pool.nodes, self.copies, cursors, scheme.batch)
         self.trip = SmoothedTime()
 
@@ -90,6 +88,7 @@ class CloverClient(Role, invokes=True, background=1):
     def start(self) -> None:
         self.library.wanted = Signal(self.system.clock)
         thread = self.background_thread(0, f"{self.node.name} buffers")
+        self.library.cursors.first_until = thread.deadline(str(self.scheme.option("epoch")))
         self.node.process(self.node.name).start(self.fetch_and_retire(thread))
 
     def fetch_and_retire(self, thread: Thread) -> Code:

@@ -35,14 +35,14 @@ class Retired(NamedTuple):
 class Cursors:
     """The metadata that a machine caches: by key the version that it has seen last."""
 
-    def __init__(self, capacity: int | None, first: FirstCursor, until: Deadline, *, recent: bool) -> None:
+    def __init__(self, capacity: int | None, first: FirstCursor, *, recent: bool) -> None:
         """``capacity``: how many keys there is room for, None for all of them; then ``first`` says of a key that was
-        not used yet which version it had when the machine came to know it. Cursors of time zero may be used ``until``
-        then. ``recent``: a use makes it the last to go.
+        not used yet which version it had when the machine came to know it. ``recent``: a use makes it the last to go.
         """
         self._capacity = capacity
         self._first = first
-        self._first_until = until
+        self.first_until: Deadline | None = None
+        """Until when a cursor of time zero may be used; None before the run has begun."""
         self._recent = recent
         self._cached: OrderedDict[int, ChainCursor | None] = OrderedDict()
         self._until: dict[int, Deadline] = {}
@@ -50,7 +50,8 @@ class Cursors:
 
     def find(self, key: int) -> ChainCursor | None:
         """A key's cursor; None if there is none."""
-        if self._until.get(key, self._first_until).passed:
+        until = self._until.get(key, self.first_until)
+        if until is not None and until.passed:
             self.drop(key)
         if key in self._cached:
             if self._recent:

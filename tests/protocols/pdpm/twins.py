@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from rpsim.models.cpu import Deadline, Thread
+from rpsim.models.cpu import Thread
 from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
@@ -167,9 +167,9 @@ class NeverIdle(Clover, name="clover-twin-never-idle"):
     title = "a cursor of time zero is used however old it is"
 
     class Client(CloverClient):
-        def begin(self) -> None:
-            super().begin()
-            self.library.cursors._first_until = Deadline(self.system.clock, 1 << 62)
+        def start(self) -> None:
+            super().start()
+            self.library.cursors.first_until = None
 
 
 class Unwatched(Clover, name="clover-twin-unwatched"):
