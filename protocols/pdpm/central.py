@@ -189,7 +189,9 @@ class Central(OverData, CallScheme, name="pdpm-central"):
     limits = DATAGRAMS
     claims: ClassVar[Claims] = {
         Condition.COMMITTED: ALWAYS,
-        Condition.NO_LOST_ACK: "data power; coordinator power; coordinator process; all power",
+        Condition.NO_LOST_ACK: (
+            "data power; coordinator power; coordinator process; all power; client power; client process"
+        ),
     }
     faults: ClassVar = {
         "data": ("power", "lost"), "coordinator": ("power", "process", "lost"), "client": ("power", "process"),

@@ -69,7 +69,10 @@ class Direct(OverData, name="pdpm-direct"):
     section = "section 4.1, figure 2a"
     operations = ("put", "get")
     updates = frozenset({"put"})
-    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.NO_LOST_ACK: "data power; all power"}
+    claims: ClassVar[Claims] = {
+        Condition.COMMITTED: ALWAYS,
+        Condition.NO_LOST_ACK: "data power; all power; client power; client process",
+    }
     faults: ClassVar = {"data": ("power", "lost"), "client": ("power", "process"), "all": ("power",)}
     recovers_data = True
     options: ClassVar[dict[str, Option]] = {
