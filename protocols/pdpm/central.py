@@ -5,10 +5,10 @@ the data node under the entry's read lock; for a put it writes to a fresh space,
 in its own persistent memory. Two round trips each.
 
 What the paper leaves open is read so (it omits replication and recovery). The location is one word; the copies of a
-space are at the same place of the nodes behind. The switch is a store of that word and its flush, under the entry's
-write lock: so no reader is in the old space, which is free from then on. A thread that reaches a data node no more
-waits until it is back, and goes on with the request. After a failure the coordinator loads all locations; other space
-is free.
+space are at the same place of the nodes behind. A put may use a space as long as one of these nodes is not lost. The
+switch is a store of that word and its flush, under the entry's write lock: so no reader is in the old space, which is
+free from then on. A thread that reaches a data node no more waits until it is back, and goes on with the request. After
+a failure the coordinator loads all locations; other space is free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..rflush.baselines import DATAGRAMS
 from ..rflush.calls import CallClient, CallConnection, CallScheme, CallServer, CallSession, Code
-from ..rflush.messages import DONE, READ, CallMessage
+from ..rflush.messages import DONE, READ, REFUSED, CallMessage
 from ..rflush.options import RESEND_LOST
 from ..rflush.paths import ByDatagram, ByUnreliableWrite, MessagePath
 from ..scheme import OutcomeUnknown, Role, Sizes
@@ -103,7 +103,10 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
                     raise
                 yield from links.restore()
             else:
-                return CallMessage(LOST if found is None else DONE, request.object, found or b"")
+                if found is not None:
+                    return CallMessage(DONE, request.object, found)
+                full = request.kind != READ and not all(map(links.is_lost, range(len(self.free))))
+                return CallMessage(REFUSED if full else LOST, request.object)
 
     def get(self, thread: Thread, links: Links, number: int) -> Code:
         """Read a value under the entry's read lock; None where all copies are lost."""
@@ -115,7 +118,7 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
         return (yield from links.read_now(places[0], self.sizes.value_bytes)) if places else None
 
     def put(self, thread: Thread, links: Links, number: int, value: bytes) -> Code:
-        """Write to a fresh space, then switch the entry's location; returns no bytes, None where no node is left."""
+        """Write to a fresh space, then switch the entry's location; returns no bytes, None where no space is left."""
         word = self.take(links)
         if word is None:
             return None
@@ -140,13 +143,17 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
         return self.locations + WORD * number
 
     def take(self, links: Links) -> int | None:
-        """A free space, of each node in turn that is not lost."""
+        """A free space, of each node in turn; one of its copies at least is on a node that is not lost."""
         nodes = len(self.free)
         for step in range(nodes):
             node = (self.turn + step) % nodes
-            if self.free[node] and not links.is_lost(node):
+            if not self.free[node]:
+                continue
+            word = self.scheme.word(node, self.free[node][0])
+            if not all(links.is_lost(place.node) for place in self.scheme.places(word)):
                 self.turn = (node + 1) % nodes
-                return self.scheme.word(node, self.free[node].popleft())
+                self.free[node].popleft()
+                return word
         return None
 
     def give_back(self, word: int) -> None:
@@ -182,7 +189,9 @@ class Central(OverData, CallScheme, name="pdpm-central"):
     limits = DATAGRAMS
     claims: ClassVar[Claims] = {
         Condition.COMMITTED: ALWAYS,
-        Condition.NO_LOST_ACK: "data power; coordinator power; coordinator process; all power",
+        Condition.NO_LOST_ACK: (
+            "data power; coordinator power; coordinator process; all power; client power; client process"
+        ),
     }
     faults: ClassVar = {
         "data": ("power", "lost"), "coordinator": ("power", "process", "lost"), "client": ("power", "process"),

@@ -21,6 +21,7 @@ from ...models.cpu import CrcOf, Deadline, Thread
 from ...models.durability.places import Domain
 from ...models.system import Node
 from ...models.verbs import FLUSHES, REMOTE, FlushType, QueuePair
+from ..guarantees import Condition
 from ..naming import Option
 from ..parts.onesided import Posted, Poster, VerbsError
 from ..parts.rpc import Listener
@@ -68,6 +69,15 @@ class OverData(Scheme):
     model = "kv"
     recovers_data = False
     """Whether somebody has to recover a data node before clients connect to it again."""
+
+    @override
+    @classmethod
+    def composed(cls) -> None:
+        """With copies on several nodes a node may be lost, by section 5.4; with one copy nothing is said of that."""
+        super().composed()
+        if int(cls.option("replicas")) > 1:
+            where = cls.claims[Condition.NO_LOST_ACK]
+            cls.claims = {**cls.claims, Condition.NO_LOST_ACK: f"{where}; data lost"}
 
     @classmethod
     def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:

@@ -8,10 +8,13 @@ round trips, as many with several copies, which are written at once.
 What the paper leaves open is read so (it omits replication, recovery and creation). Placement is fixed: key n is on
 data node n modulo their number, further copies on the nodes behind; the lock that counts is that of the first copy
 whose node is not lost. The checksum stands before the value, in the line of the lock. Recovery comes after the power
-failure of a data node, or of all machines: one client, on which the others agree, looks at each entry, writes an
-uncommitted copy that is whole over a committed one that is not, or whose lock is set, and unlocks; until then no other
-client connects to the node. An entry of which nothing is whole says so from then on, and a get of it fails, where it
-would read again for ever. A client's lock is never released for it: 0 and 1 name no owner.
+failure of a data node, or of all machines: one client, on which the others agree, looks at each entry that has a copy
+on a node that failed, writes an uncommitted copy that is whole over a committed one that is not, that differs, or whose
+lock is set, and unlocks; until then no other client connects to the node. Where the lock is on a node that stands, with
+clients at work there, recovery takes it first, as a put does; so a put that a failed node cuts short gives it back. An
+entry of which nothing is whole says so from then on, and a get of it fails, where it would read again for ever. A
+client's lock on a node that stands is never released for it: 0 and 1 name no owner. If it has died, puts of that entry
+wait for ever, and so does recovery of a node that has another copy.
 """
 
 from __future__ import annotations
@@ -66,7 +69,10 @@ class Direct(OverData, name="pdpm-direct"):
     section = "section 4.1, figure 2a"
     operations = ("put", "get")
     updates = frozenset({"put"})
-    claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.NO_LOST_ACK: "data power; all power"}
+    claims: ClassVar[Claims] = {
+        Condition.COMMITTED: ALWAYS,
+        Condition.NO_LOST_ACK: "data power; all power; client power; client process",
+    }
     faults: ClassVar = {"data": ("power", "lost"), "client": ("power", "process"), "all": ("power",)}
     recovers_data = True
     options: ClassVar[dict[str, Option]] = {
@@ -166,7 +172,11 @@ class Direct(OverData, name="pdpm-direct"):
                 copies = self.standing(links, number)
                 lock = copies[0]
                 yield from self.take(links, lock)
-                yield from self.write_entry(links, copies, value)
+                try:
+                    yield from self.write_entry(links, copies, value)
+                except VerbsError:  # recovery of the node that failed may need the lock; fails if it is that node's
+                    yield from links.write_all([(lock, bytes(WORD))])
+                    raise
                 if not links.is_lost(lock.node):
                     break  # else another client may have found the lock of the next copy free
             yield from links.write_all([(lock, bytes(WORD))])
@@ -191,39 +201,62 @@ class Direct(OverData, name="pdpm-direct"):
         # after a power failure: entry by entry ------------------------------------------------------------------------
         @override
         def recovery_units(self) -> Iterable[Hashable]:
-            return range(len(self.sizes.objects))
+            return filter(self.scheme.has_failed, range(len(self.sizes.objects)))
 
         @override
         def units_of(self, object: Hashable) -> Iterable[Hashable]:
-            return (self.sizes.objects.index(object),)
+            return filter(self.scheme.has_failed, (self.sizes.objects.index(object),))
 
         @override
         def recover_unit(self, thread: Thread, unit: Any) -> Code:
             if self.recovery_links is None or self.recovery_links.thread is not thread:
                 self.recovery_links = self.connect(thread)
             links, behind = self.recovery_links, self.scheme.bytes_of_space(self.sizes)
-            copies = self.standing(links, unit)
-            committed = []
-            for place in copies:
+            copies, failed = self.standing(links, unit), self.scheme.unrecovered()
+            lock = copies[0]
+            if lock.node not in failed:
+                yield from self.take_from_others(links, lock)
+            committed, free = [], lock.node not in failed
+            by_trust = sorted(copies, key=lambda place: place.node in failed)  # a node that stands has lost nothing
+            for place in by_trust:
                 committed.append((yield from self.read_space(links, place)))
+                free |= place == lock and committed[-1] is not None and committed[-1].lock == FREE
             whole = [space for space in committed if space is not None]
             said = {(space.value, space.lost) for space in whole}
-            if len(whole) == len(copies) and whole[0].lock == FREE and len(said) == 1:
+            if len(whole) < len(copies) or len(said) > 1 or not free:
+                redo = None
+                for place in by_trust:
+                    redo = redo or (yield from self.read_space(links, place.at(behind)))
+                found = redo if redo is not None else whole[0] if whole else None
+                data = packed(bytes(self.sizes.value_bytes), 1) if found is None else packed(found.value, found.lost)
+                yield from links.write_all([(place.at(WORD), data) for place in copies])
+            elif lock.node in failed:
                 return
-            redo = None
-            for place in copies:
-                redo = redo or (yield from self.read_space(links, place.at(behind)))
-            found = redo if redo is not None else whole[0] if whole else None
-            data = packed(bytes(self.sizes.value_bytes), 1) if found is None else packed(found.value, found.lost)
-            yield from links.write_all([(place.at(WORD), data) for place in copies])
             yield from links.write_all([(place, bytes(WORD)) for place in copies])
+
+        def take_from_others(self, links: Links, lock: DataPlace) -> Code:
+            """Take a lock that a put may hold until it knows that the node failed: look ever more seldom."""
+            since = links.thread.deadline("0 ns")
+            while (yield from links.compare_and_swap(lock, FREE, LOCKED)) != FREE:
+                yield from links.thread.sleep_again(since)
 
         @override
         def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
             """Others may connect to the nodes that had failed."""
             yield from ()
-            for data in self.scheme.failed("data"):
-                data.listener.listen()
+            for number in self.scheme.unrecovered():
+                self.scheme.roles["data"][number].listener.listen()
+
+    def unrecovered(self) -> set[int]:
+        """The numbers of the data nodes that have failed, come back, and accept no clients yet."""
+        failed, lost = self.failed("data"), self.lost("data")
+        here = [data for data in self.roles["data"] if data in failed or not data.listener.listening]
+        return {data.number for data in here if data not in lost}
+
+    def has_failed(self, number: int) -> bool:
+        """Whether a copy of a key's entry, by the key's number, is on one of those."""
+        failed = self.unrecovered()
+        return any(place.node in failed for place in self.copies(number))
 
     @override
     def recovery(self) -> Iterator[Role]:

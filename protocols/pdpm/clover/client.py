@@ -88,6 +88,7 @@ class CloverClient(Role, invokes=True, background=1):
     def start(self) -> None:
         self.library.wanted = Signal(self.system.clock)
         thread = self.background_thread(0, f"{self.node.name} buffers")
+        self.library.cursors.first_until = thread.deadline(str(self.scheme.option("epoch")))
         self.node.process(self.node.name).start(self.fetch_and_retire(thread))
 
     def fetch_and_retire(self, thread: Thread) -> Code:

@@ -11,6 +11,8 @@ What the paper leaves open is read so; what concerns one part stands at the head
 - A failed CAS finds what follows, and the walk to the newest version begins there; it looks at the shortcut too.
 - The writer WRITEs the shortcut right behind its CAS, and waits for nothing.
 - A put cut short by a data node's failure is not repeated, and its buffer is not used again.
+- That the metadata server may be lost (section 5.4) is said of several servers. A name does not tell how many there
+  are, so it is not among the claims.
 - Values of a run have one size, so all buffers are of one class. A node has a quarter more of them than versions are
   loaded, and those in clients' hands.
 """
@@ -49,7 +51,9 @@ class Clover(CloverParts, name="clover"):
     inserts = "put"
     claims: ClassVar[Claims] = {
         Condition.COMMITTED: ALWAYS,
-        Condition.NO_LOST_ACK: "data power; all power; metadata power; metadata process; metadata lost",
+        Condition.NO_LOST_ACK: (
+            "data power; all power; metadata power; metadata process; client power; client process"
+        ),
     }
     faults: ClassVar = {
         "data": ("power", "lost"), "metadata": ("power", "process", "lost"), "client": ("power", "process"),

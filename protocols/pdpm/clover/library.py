@@ -4,9 +4,10 @@ Source: Tsai et al., ATC'20, sections 5.1, 5.2 and 5.5. One cursor for each key 
 of free buffers for each data node. Cached metadata are evicted first in, first out, or the least recently used first.
 
 What the paper leaves open is read so. All threads of a machine have one such state. The caches are warm: a machine
-knows every key's version of time zero, as far as its cache has room. A cursor that was not used for as long as a
-buffer of an overflowed version waits is not used any more, by the machine's own clock. Nor are free buffers, where the
-metadata server has not been heard of for so long, and turns out to have begun again: it takes them for free.
+knows every key's version of time zero, as far as its cache has room, and used it last then. A cursor that was not used
+for as long as a buffer of an overflowed version waits is not used any more, by the machine's own clock. Nor are free
+buffers, where the metadata server has not been heard of for so long, and turns out to have begun again: it takes them
+for free.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Cursors:
         """
         self._capacity = capacity
         self._first = first
+        self.first_until: Deadline | None = None
+        """Until when a cursor of time zero may be used; None before the run has begun."""
         self._recent = recent
         self._cached: OrderedDict[int, ChainCursor | None] = OrderedDict()
         self._until: dict[int, Deadline] = {}
@@ -47,7 +50,7 @@ class Cursors:
 
     def find(self, key: int) -> ChainCursor | None:
         """A key's cursor; None if there is none."""
-        until = self._until.get(key)
+        until = self._until.get(key, self.first_until)
         if until is not None and until.passed:
             self.drop(key)
         if key in self._cached:
@@ -57,7 +60,7 @@ class Cursors:
         return self._first(key) if self._capacity is None else None
 
     def move(self, key: int, cursor: ChainCursor, until: Deadline | None = None) -> None:
-        """A key's cursor is this one from now on."""
+        """A key's cursor is this one from now on, and may be used ``until`` then; None: it is one of time zero."""
         if self._capacity == 0:
             return
         known = key in self._cached

@@ -56,9 +56,11 @@ def ran(scheme: str, work: Any = "update-only", **more: Any) -> RunResult:
     return run_variant(made, variant, metered=True)
 
 
-def violated(scheme: str, fault: str, work: Any = "update-only", *, schedules: int = 1, **more: Any) -> set[Condition]:
+def violated(
+    scheme: str, fault: str, work: Any = "update-only", *, schedules: int = 1, down: str = "1 s", **more: Any
+) -> set[Condition]:
     """The conditions that a fault breaks, of those that the paper speaks of and the durable one."""
-    made = small(scheme, work, crash={"fault": fault, "schedules": schedules}, **more)
+    made = small(scheme, work, crash={"fault": fault, "schedules": schedules, "down": down}, **more)
     (variant,) = made.variants()
     report = explore(run_variant(made, variant), made, variant, examples=())
     undecided = {condition for condition, verdict in report.verdicts.items() if verdict == "undecided"}
@@ -66,9 +68,9 @@ def violated(scheme: str, fault: str, work: Any = "update-only", *, schedules: i
     return {condition for condition, verdict in report.verdicts.items() if verdict == "violated"}
 
 
-def waiting(scheme: str, fault: str, work: Any = "update-only", **more: Any) -> int:
+def waiting(scheme: str, fault: str, work: Any = "update-only", *, down: str = "1 s", **more: Any) -> int:
     """In how many of the runs with a fault somebody waits for ever."""
-    made = small(scheme, work, crash={"fault": fault}, **more)
+    made = small(scheme, work, crash={"fault": fault, "down": down}, **more)
     (variant,) = made.variants()
     walk = Walk(made, variant)
     return sum(not state.aftermath.finished for state in walk.states(walk.instants))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.protocols.pdpm.central import LOST as LOST_NODES
 from rpsim.protocols.pdpm.central import Central, Coordinator
+from rpsim.protocols.rflush.messages import DONE, REFUSED
+from rpsim.scenarios.run.inject import run_with_fault
 
 from ...small import get, put
-from .nodes import COMMITTED, DURABLE, LOST, ran, violated
+from .nodes import COMMITTED, DURABLE, LOST, ran, small, violated
 
 
 class SwitchUnflushed(Central, name="pdpm-central-twin-switch-unflushed"):
@@ -97,3 +100,24 @@ def test_a_twin_of_the_coordinator_is_caught(twin):
 def test_a_node_that_is_lost_has_a_copy_elsewhere():
     assert LOST in violated("pdpm-central", "data[0] lost", operations=4)
     assert violated("pdpm-central[replicas=2]", "data[0] lost", operations=4) == set()
+
+
+@pytest.mark.parametrize("copies, keys, kinds", [(2, 4, {DONE}), (1, 12, {DONE, REFUSED})])
+def test_puts_go_on_where_a_node_is_lost_and_say_so_where_there_is_no_room_left(copies, keys, kinds, monkeypatch):
+    """With one copy all keys have to go to the node that is left, which has room for some of them."""
+    found, execute = set(), Coordinator.execute
+
+    def noting(self, *request):
+        reply = yield from execute(self, *request)
+        found.add(reply.kind)
+        return reply
+
+    monkeypatch.setattr(Coordinator, "execute", noting)
+    work = [put(0, f"k{turn % keys}", 20_000 * turn) for turn in range(2 * keys)]
+    name = f"pdpm-central[replicas={copies}]"
+    made = small(name, work, keys=keys, machines=1, crash={"fault": "data[0] lost"})
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 1_000_000)
+    puts = [one.outcome for one in after.history.operations if one.f == "put"]
+    assert (set(puts) == {"ok"}) == (copies == 2)
+    assert found - {LOST_NODES} == kinds and (LOST_NODES in found) == (copies == 1)

@@ -9,6 +9,7 @@ import pytest
 
 from rpsim.models.cpu.smoothing import WEIGHT, SmoothedTime
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.protocols.pdpm.clover import space
 from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
@@ -127,6 +128,29 @@ def test_reads_are_aborted_until_the_machine_knows_that_trips_have_lengthened(sh
 def test_where_aborted_reads_do_not_count_every_longer_one_is_aborted():
     complete = list(reads_of(twins.QuickTrips(), [0, *[32000] * 40]))
     assert complete == [True, *[False] * 40]
+
+
+@pytest.mark.parametrize("name", ["clover", twins.NeverIdle.name])
+def test_a_cursor_of_time_zero_is_gone_before_its_buffer_has_that_gc_version_again(name, monkeypatch):
+    """GC versions wrap around after 4. In two of these runs the newest value of k0 is in the first buffer of k1."""
+    monkeypatch.setattr(space, "VERSIONS", 4)
+    found = set()
+    for puts in range(21, 27):
+        work = [put(0, "k1"), *(put(0, "k0") for _ in range(puts)), get(1, "k1", 1_000_000)]
+        result = ran(f"{name}[{CYCLED},epoch=100 us]", work, nodes=1)
+        found |= {o.result for o in result.history.operations if o.f == "get"}
+    assert (found == {1}) == (name == "clover")
+
+
+@pytest.mark.parametrize("cache, past", [("100%", 0), ("100%", 200), ("50%", 200)])
+def test_a_cursor_of_the_past_is_not_used_for_longer_than_an_epoch(cache, past):
+    work = {"mix": "c", "zipf": 0.0, "past": past}
+
+    def misses(name):
+        result = ran(f"{name}[cache={cache},epoch=20 us]", work, machines=1, operations=40, keys=40)
+        return sum(one.counts.get("misses", 0) for one in result.took["get"])
+
+    assert misses("clover") > misses(twins.NeverIdle.name)
 
 
 def history_of_buffers(result):

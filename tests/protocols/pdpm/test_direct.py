@@ -6,7 +6,7 @@ import pytest
 
 from ...small import put
 from . import twins
-from .nodes import COMMITTED, DURABLE, LOST, ran, violated
+from .nodes import COMMITTED, DURABLE, LOST, ran, violated, waiting
 
 
 def trips(result, f):
@@ -66,3 +66,19 @@ def test_a_node_that_is_lost_has_a_copy_elsewhere():
 @pytest.mark.long
 def test_a_node_that_comes_back_is_recovered_while_clients_wait():
     assert violated("pdpm-direct", "data[0] power", operations=4) == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pdpm-direct", twins.AllRecovered.name])
+def test_recovery_of_one_node_leaves_entries_on_another_to_their_writers(name):
+    work = [put(1, "k0"), put(1, "k0", 23_500), put(0, "k1", 1000)]
+    found = violated(name, "data[1] power", work, value="8 KiB", down="20 us")
+    assert (DURABLE in found) == (name == twins.AllRecovered.name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pdpm-direct", twins.KeepsLock.name])
+def test_a_put_that_a_failed_node_cuts_short_leaves_the_lock_to_recovery(name):
+    work = [put(1, "k0"), put(1, "k0", 23_500), put(0, "k1", 1000)]
+    waits = waiting(f"{name}[replicas=2]", "data[1] power", work, value="8 KiB", down="20 us")
+    assert (waits > 0) == (name == twins.KeepsLock.name)

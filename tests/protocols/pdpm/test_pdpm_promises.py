@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
+from rpsim.protocols.guarantees import claimed
+from rpsim.protocols.registry import scheme as find_scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explore import explore
@@ -77,6 +79,16 @@ def test_what_a_dead_client_leaves_behind(row):
     assert verdicts(report, "committed", "no_lost_ack", "linearizable") == told
     many = re.search(r"(\d+) runs in which somebody waits for ever", report.over)
     assert waits == f"{many[1] if many else 'none'} of {report.states}{' runs' if many else ''}"
+
+
+@pytest.mark.parametrize("name", ["pdpm-direct", "pdpm-central", "clover"])
+def test_the_claims_are_a_crash_at_any_point_and_with_copies_the_loss_of_a_node(name):
+    def claims(scheme, fault):
+        return claimed(find_scheme(scheme).claims, "no_lost_ack", "clover-testbed, domain wsp", fault)
+
+    assert all(claims(name, fault) for fault in ("client[0] process", "client[0] power", "data[1] power", "all power"))
+    assert claims(f"{name}[replicas=2]", "data[0] lost") and not claims(name, "data[0] lost")
+    assert not claims(f"{name}[replicas=2]", "metadata[0] lost")
 
 
 @pytest.mark.parametrize("name", re.findall(r"rpsim replay docs/examples/([\w-]+)\.json", TEXT))

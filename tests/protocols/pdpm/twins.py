@@ -42,6 +42,28 @@ class InPlaceAlone(Direct, name="pdpm-direct-twin-in-place-alone"):
             yield from links.write_all([(place.at(8), packed(value)) for place in copies])
 
 
+class AllRecovered(Direct, name="pdpm-direct-twin-all-recovered"):
+    """Entries are rewritten and unlocked on nodes that have not failed, where clients live."""
+
+    title = "recovery takes every entry for one of the failed node"
+
+    def unrecovered(self) -> set[int]:
+        return set(range(len(self.roles["data"])))
+
+
+class KeepsLock(Direct, name="pdpm-direct-twin-keeps-lock"):
+    """A client whose put was cut short waits for the failed node with a lock of the other in its hands."""
+
+    title = "a put that fails keeps its lock"
+
+    class Client(Direct.Client):
+        def put(self, links: Links, number: int, value: bytes) -> Code:
+            lock = self.standing(links, number)[0]
+            yield from self.take(links, lock)
+            yield from self.write_entry(links, self.standing(links, number), value)
+            yield from links.write_all([(lock, bytes(8))])
+
+
 class NotAwaited(Clover, name="clover-twin-not-awaited"):
     """The data may be on their way when the link is there."""
 
@@ -140,6 +162,17 @@ class NeverForgets(Clover, name="clover-twin-never-forgets"):
         def begin(self) -> None:
             super().begin()
             self.library.in_contact = lambda: True  # type: ignore[method-assign]
+
+
+class NeverIdle(Clover, name="clover-twin-never-idle"):
+    """What a machine knew at time zero it uses for ever."""
+
+    title = "a cursor of time zero is used however old it is"
+
+    class Client(CloverClient):
+        def start(self) -> None:
+            super().start()
+            self.library.cursors.first_until = None
 
 
 class Unwatched(Clover, name="clover-twin-unwatched"):
