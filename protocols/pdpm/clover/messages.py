@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...layout import U32, U64, Bytes, Layout, Rest
+from ...layout import U32, Block, Bytes, Layout, Rest
 from .header import WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 
 NOT_HERE = b"\0"
@@ -71,13 +71,13 @@ class Copy(Layout):
 
 
 class HeadRow(Layout):
-    """What a metadata server keeps of a key in its persistent memory: a line."""
+    """What a metadata server keeps of a key in its persistent memory: two of these lines, stored in turn."""
 
-    generation = U64()
-    head_0 = U64()
-    head_1 = U64()
-    head_2 = U64()
-    head_3 = U64()
+    turn = U32()
+    """How often the row has been stored, modulo 2^32: the later line counts."""
+    generation = U32()
+    heads = Block(32)
+    """A pointer to each copy of the head; zeros where there is no such key."""
     key = Bytes(24)
 
 

@@ -5,6 +5,7 @@ its persistent memory, and on its backups, is keys and heads; all else it finds 
 
 What the paper leaves open is read so. A head that has moved is durable, and known to the backups, before a buffer from
 before it is given out again (``heads=at create``: only the first head ever is, which is the letter of section 5.4). A
+head of several copies moves as one: a row has two lines, of which the one that does not count is stored. A
 server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
 wait for the epoch, and are read for their GC version then. A backup takes over when the first client comes to it; the
 server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
@@ -51,7 +52,8 @@ from .repair import ChainReader
 from .shared import CloverParts
 from .space import BufferSpace, Chains
 
-ROW_BYTES = HeadRow.size
+LINE_BYTES, TURNS = HeadRow.size, 1 << 32
+ROW_BYTES = 2 * LINE_BYTES
 EPOCH_NOTICE = 1
 """The immediate by which a server tells its clients that an epoch is over."""
 
@@ -242,11 +244,23 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             except VerbsError:  # that backup is gone
                 self.backups[thread.name].remove(backup)
 
+    def load_row(self, thread: Thread, key: int) -> Code:
+        """What a row says (:class:`HeadRow`), and the address of the line that it does not say it in."""
+        lines = yield from thread.load(self.row(key), ROW_BYTES)
+        first, second = HeadRow.unpack(lines[:LINE_BYTES]), HeadRow.unpack(lines[LINE_BYTES:])
+        if (first.turn - second.turn) % TURNS < TURNS // 2:
+            return first, self.row(key) + LINE_BYTES
+        return second, self.row(key)
+
     def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
-        """Store a generation, then a head in the same line, and write it back; the caller fences."""
-        yield from thread.store(self.row(key), generation.to_bytes(WORD, "little"))
-        yield from thread.store(self.row(key) + WORD, pack_version(head, self.scheme.copies))
-        yield from thread.clwb(self.row(key), WORD + self.head_bytes)
+        """Store a head in the line that does not count, then what makes that line count, and write it back; the caller
+        fences. Stores to one line last in their order: a failure leaves the row before, or this one, whole.
+        """
+        row, line = yield from self.load_row(thread, key)
+        turn = HeadRow.pack(turn=(row.turn + 1) % TURNS, generation=generation, heads=b"", key=b"")[:WORD]
+        yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
+        yield from thread.store(line, turn)
+        yield from thread.clwb(line, WORD + self.head_bytes)
 
     # after a failure, chain by chain -----------------------------------------------------------------------------
     def reader(self, thread: Thread) -> ChainReader:
@@ -272,8 +286,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     @override
     def recover_unit(self, thread: Thread, unit: Any) -> Code:
         """One key: returns it with the generation and the head of its chain, and the versions that are there."""
-        row = yield from thread.load(self.row(unit), WORD + self.head_bytes)
-        generation, head = int.from_bytes(row[:WORD], "little"), unpack_version(row[WORD:], self.scheme.copies)
+        row, _ = yield from self.load_row(thread, unit)
+        generation, head = row.generation, unpack_version(row.heads, self.scheme.copies)
         self.chains.know(unit, head, generation)
         if head is None:
             return unit, generation, None, []
@@ -346,7 +360,6 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
                         self.scheme.found_free(thread.name, Pointer(node, buffer, 0))
 
 
-def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
-    """A row before the run, of generation 0."""
-    words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
-    return HeadRow.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)
+def row_line(head: Version | None, key: bytes, copies: int, *, counts: bool) -> bytes:
+    """A line of a row before the run, of generation 0: the one that counts, or the other one."""
+    return HeadRow.pack(turn=int(counts), generation=0, heads=pack_version(head, copies), key=key)

@@ -207,6 +207,15 @@ def test_a_copy_that_is_not_written_is_missed():
     assert any(violated(f"{twins.OneCopy.name}[replicas=2]", f"data[{node}] lost") & JUDGED for node in (0, 1))
 
 
+@pytest.mark.parametrize("domain, options", [("wsp", ""), ("adr", ",durable=commit")])
+@pytest.mark.parametrize("name", ["clover", twins.InPlaceRow.name])
+def test_a_head_of_two_copies_moves_as_one(name, domain, options):
+    work = [put(0, "k0"), put(0, "k0", 10_000)]
+    shape = {"machines": 1, "keys": 1, "domain": domain}
+    found = violated(f"{name}[replicas=2,batch=1{options}]", "all power", work, **shape)
+    assert (LOST in found) == (name == twins.InPlaceRow.name)
+
+
 BACKED = {"metadata": 2, "operations": 14}
 QUICK = "batch=2,epoch=1 ms"
 

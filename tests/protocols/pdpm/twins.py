@@ -10,9 +10,9 @@ from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
-from rpsim.protocols.pdpm.clover.header import ChainCursor, Version, header
+from rpsim.protocols.pdpm.clover.header import WORD, ChainCursor, Version, header, pack_version
 from rpsim.protocols.pdpm.clover.messages import Create, RegisterHeld
-from rpsim.protocols.pdpm.clover.metadata import MetadataServer
+from rpsim.protocols.pdpm.clover.metadata import LINE_BYTES, MetadataServer
 from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct, packed
 
@@ -137,6 +137,19 @@ class NeverForgets(Clover, name="clover-twin-never-forgets"):
         def begin(self) -> None:
             super().begin()
             self.library.in_contact = lambda: True  # type: ignore[method-assign]
+
+
+class InPlaceRow(Clover, name="clover-twin-in-place-row"):
+    """A row's line that counts is stored over."""
+
+    title = "a head moves where it lies"
+
+    class Metadata(MetadataServer):
+        def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
+            _, line = yield from self.load_row(thread, key)
+            line = 2 * self.row(key) + LINE_BYTES - line
+            yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
+            yield from thread.clwb(line, WORD + self.head_bytes)
 
 
 class Unwatched(Clover, name="clover-twin-unwatched"):
