@@ -7,7 +7,8 @@ What the paper leaves open is read so. A head that has moved is durable, and kno
 before it is given out again (``heads=at create``: only the first head ever is, which is the letter of section 5.4). A
 head of several copies moves as one: a row has two lines, of which the one that does not count is stored. A
 server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
-wait for the epoch, and are read for their GC version then. A backup takes over when the first client comes to it; the
+wait for the epoch, and are read for their GC version then; a version in a buffer of which nothing has been heard since
+the server began, and that is retired before, was linked meanwhile. A backup takes over when the first client comes to it; the
 server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
 a version is missing, half-made links completed, heads and shortcuts moved to the newest versions.
 """
@@ -162,7 +163,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         gone: list[Version] = []
         moved: dict[int, Change] = {}
         for key, generation, (old, new) in unpack_changes(request.retired, 2, self.scheme.copies):
-            if old is None or new is None or self.space.version(old[0].node, old[0].buffer) != old[0].version:
+            if old is None or new is None or self.space.is_gone(old[0]):
                 continue  # it has come before
             gone += self.chains.retire(key, generation, old, new)
             chain = self.chains.of(key)
@@ -208,6 +209,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             yield from self.become_serving(thread)
         for pointer in held:
             self.space.versions[pointer.node, pointer.buffer] = pointer.version
+            self.chains.forget_before(pointer)
         return PRESENT
 
     def on_repair(self, thread: Thread, request: Repair) -> Code:
@@ -354,10 +356,12 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             for buffer in range(pool.buffers):
                 if (node, buffer) not in taken:
                     version = yield from reader.own(Pointer(node, buffer, 0))
-                    if version is not None:
-                        self.space.versions[node, buffer] = (version + 1) % VERSIONS or 1
+                    if version is not None and (node, buffer) not in self.space.versions:
+                        found = Pointer(node, buffer, (version + 1) % VERSIONS or 1)
+                        self.space.versions[node, buffer] = found.version
                         self.space.free[node].append(buffer)
-                        self.scheme.found_free(thread.name, Pointer(node, buffer, 0))
+                        self.chains.forget_before(found)
+                        self.scheme.found_free(thread.name, found)
 
 
 def row_line(head: Version | None, key: bytes, copies: int, *, counts: bool) -> bytes:

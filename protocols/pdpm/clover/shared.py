@@ -71,8 +71,8 @@ class CloverParts(OverData):
         return BufferSpace(self.pool, free, checks=self.checks)
 
     def empty_space(self) -> BufferSpace:
-        """No free buffers."""
-        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
+        """No free buffers, and nothing known of any."""
+        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks, known=False)
 
     def loaded_chain(self, key: int) -> ChainCursor | None:
         """A key's chain before time zero, as the metadata server and the clients know it."""

@@ -136,6 +136,22 @@ def test_a_server_that_has_begun_again_sees_what_has_been_linked_since_without_i
     assert [o.result for o in after.history.operations if (o.f, o.object) == ("get", "k0")] == [4]
 
 
+def test_what_was_linked_while_a_server_began_again_is_reclaimed():
+    """Client 0 links buffers that the next server has read in no chain, and retires them before it names the others."""
+    work = [
+        *(put(0, "k0", 8_000 * turn) for turn in range(110)),
+        {"process": 1, "f": "delete", "object": "k1", "at": "905 us"}, put(0, "k0", 930_000), put(0, "k0", 940_000),
+        *(put(0, "k0", 1_400_000 + 8_000 * turn) for turn in range(40)),
+    ]  # fmt: skip
+    fault = {"fault": "metadata[0] process"}
+    made = small("clover[batch=4,spare=0,epoch=200 us]", work, keys=3, nodes=1, metadata=2, crash=fault)
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 900_000_000)
+    server = after.result.scheme.roles["metadata"][1]
+    assert after.finished and len(server.chains.of(0).behind) <= 4 and server.space.free[0]
+    assert not given_twice(after.result.scheme.histories["buffers"])
+
+
 @pytest.mark.parametrize(
     "scheme, more, complaint",
     [
