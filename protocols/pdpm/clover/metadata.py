@@ -8,9 +8,10 @@ before it is given out again (``heads=at create``: only the first head ever is, 
 head of several copies moves as one: a row has two lines, of which the one that does not count is stored. A
 server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
 wait for the epoch, and are read for their GC version then; a version in a buffer of which nothing has been heard since
-the server began, and that is retired before, was linked meanwhile. A backup takes over when the first client comes to it; the
-server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
-a version is missing, half-made links completed, heads and shortcuts moved to the newest versions.
+the server began, and that is retired before, was linked meanwhile. A backup takes over when the first client comes to
+it (``backups.py`` has which one may); the server that was before only keeps a copy from then on. After the power
+failure of all machines the chains are cut where a version is missing, half-made links completed, heads and shortcuts
+moved to the newest versions.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing_extensions import override
 from ....models.cpu import Signal, Thread
 from ....models.system import Node
 from ...parts.locks import Locks
-from ...parts.rpc import PATIENCE, Connection, Listener, VerbsError
+from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
 from ..data import Code, Links
+from .backups import OtherServers, Standing
 from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 from .messages import (
     ABSENT,
@@ -33,11 +35,14 @@ from .messages import (
     NOT_HERE,
     PRESENT,
     AllocateBuffers,
+    Back,
+    Bring,
     Change,
     Copy,
     Create,
     Delete,
     HeadRow,
+    Join,
     OpenKey,
     RegisterHeld,
     Repair,
@@ -68,6 +73,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         self.rows = self.pm.allocate(ROW_BYTES * len(self.sizes.objects), "rows", item_bytes=ROW_BYTES)
+        self.term = self.pm.allocate(WORD, "term")
         self.head_bytes = WORD * scheme.copies
 
     @override
@@ -78,7 +84,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         handlers: dict[Any, Callable[..., Code]] = {
             OpenKey: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
             AllocateBuffers: self.on_allocate, RegisterHeld: self.on_register, Repair: self.on_repair,
-            Copy: self.on_copy,
+            Copy: self.on_copy, Bring: self.on_bring, Join: self.on_join, Back: self.on_back,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
         self.locks = Locks(self.system.clock, self.sizes.threads)
@@ -88,24 +94,20 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
-        self.backups: dict[str, list[Connection]] = {}
-        """By thread: the connections to the backups."""
+        in_step = Standing.BEGUN if self.scheme.failed("metadata") else Standing.IN_STEP
+        self.others = OtherServers(self, Standing.SERVING if self.serves else in_step)
+        if self.serves and not self.scheme.failed("metadata"):
+            self.others.members = {one.number for one in self.others.those()}
 
     @override
     def start(self) -> None:
         process = self.node.process(self.node.name)
         for number in range(self.sizes.threads):
             thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
-            if self.serves:
-                self.connect_backups(thread)
+            self.others.connect(thread)
             process.start(self.listener.serve(thread, number))
         process.start(self.free_later(self.background_thread(0, f"{self.node.name} epochs")))
         self.listener.listen()
-
-    def connect_backups(self, thread: Thread) -> None:
-        """Have a connection to each server that stands behind this one."""
-        behind = [one for one in self.scheme.standing("metadata") if one.number > self.number]
-        self.backups[thread.name] = [one.accept(thread, self.node) for one in behind]
 
     def accept(self, thread: Thread, node: Node) -> Connection:
         """A connection for a thread of another machine. How that notices that the server is gone is open in the paper,
@@ -205,8 +207,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def register(self, thread: Thread, request: RegisterHeld) -> Code:
         held = unpack_pointers(request.held)
-        if not self.serves:
-            yield from self.become_serving(thread)
+        if not self.serves and not (yield from self.succeed(thread)):
+            return NOT_HERE
         for pointer in held:
             self.space.versions[pointer.node, pointer.buffer] = pointer.version
             self.chains.forget_before(pointer)
@@ -224,10 +226,30 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def on_copy(self, thread: Thread, request: Copy) -> Code:
         """Keep what the serving server says."""
-        for key, generation, (head,) in unpack_changes(request.rows, 1, self.scheme.copies):
+        if (self.others.standing, self.others.term) != (Standing.IN_STEP, request.term):
+            return NOT_HERE
+        return (yield from self.keep(thread, request.rows))
+
+    def on_bring(self, thread: Thread, request: Bring) -> Code:
+        """Keep what the serving server has."""
+        return (yield from self.keep(thread, request.rows))
+
+    def keep(self, thread: Thread, rows: bytes) -> Code:
+        for key, generation, (head,) in unpack_changes(rows, 1, self.scheme.copies):
             yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
         return PRESENT
+
+    def on_join(self, thread: Thread, request: Join) -> Code:
+        """Be in step with the serving server."""
+        yield from self.put_term(thread, request.term)
+        self.others.term = request.term
+        yield from self.others.say(thread, Standing.IN_STEP)
+        return PRESENT
+
+    def on_back(self, thread: Thread, request: Back) -> Code:
+        """Have another server in step that has begun again."""
+        return (yield from self.locks.under(thread, "chains", self.attach(thread)))
 
     # its persistent memory ----------------------------------------------------------------------------------------
     def row(self, key: int) -> int:
@@ -236,15 +258,13 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def change(self, thread: Thread, changes: list[Change]) -> Code:
         """Heads are others now, or gone: durable here and on the backups when this returns."""
+        yield from self.attach(thread)
         for key, generation, (head,) in changes:
             yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
         rows = pack_changes(changes, self.scheme.copies)
-        for backup in list(self.backups.get(thread.name, ())):
-            try:
-                yield from backup.call(Copy, rows=rows)
-            except VerbsError:  # that backup is gone
-                self.backups[thread.name].remove(backup)
+        if (yield from self.others.tell(thread, Copy, term=self.others.term, rows=rows)):
+            yield from self.others.drop(thread)
 
     def load_row(self, thread: Thread, key: int) -> Code:
         """What a row says (:class:`HeadRow`), and the address of the line that it does not say it in."""
@@ -264,6 +284,62 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         yield from thread.store(line, turn)
         yield from thread.clwb(line, WORD + self.head_bytes)
 
+    def put_term(self, thread: Thread, term: int) -> Code:
+        """The rows are of this term: durable when this returns."""
+        yield from thread.store(self.term, term.to_bytes(WORD, "little"))
+        yield from thread.clwb(self.term, WORD)
+        yield from thread.sfence()
+
+    # backups that come back, and clients that come to one ------------------------------------------------------------
+    def attach(self, thread: Thread) -> Code:
+        """Store all rows on each other server that is there and not in step; then it is."""
+        if self.others.standing is Standing.SERVING:
+            for other in list(self.others.those()):
+                if other.number not in self.others.members and (yield from self.bring(thread, other)):
+                    self.others.members.add(other.number)
+        return PRESENT
+
+    def bring(self, thread: Thread, other: MetadataServer) -> Code:
+        """Store all rows on another server, which is in step then; whether it answered."""
+        keys, batch = range(len(self.sizes.objects)), self.scheme.batch
+        for first in range(0, len(keys), batch) if other.listener.listening else ():
+            changes: list[Change] = []
+            for key in keys[first : first + batch]:
+                row, _ = yield from self.load_row(thread, key)
+                changes.append((key, row.generation, [unpack_version(row.heads, self.scheme.copies)]))
+            rows = pack_changes(changes, self.scheme.copies)
+            if not (yield from self.others.ask(thread, other, Bring, rows=rows)):
+                return False
+        return (yield from self.others.ask(thread, other, Join, term=self.others.term))
+
+    def succeed(self, thread: Thread) -> Code:
+        """Serve, if this server is in step and no other one serves or is to; whether it does."""
+        if self.others.standing is not Standing.IN_STEP:
+            return False
+        for other in list(self.others.those()):
+            found = yield from self.others.look(thread, other)
+            least = Standing.IN_STEP if other.number < self.number else Standing.SERVING
+            if found is not None and found[0] >= least:
+                return False
+        yield from self.become_serving(thread)
+        return True
+
+    def catch_up(self, thread: Thread) -> Code:
+        """Begin again: have the server that serves store its rows here, or serve if that is this one."""
+        stored = yield from thread.load(self.term, WORD)
+        self.others.term = int.from_bytes(stored, "little")
+        yield from self.others.say(thread, Standing.BEHIND)
+        since = thread.deadline("0 ns")
+        while self.others.standing is Standing.BEHIND:
+            newest = yield from self.others.newest(thread)
+            if newest is self and self.others.standing is Standing.BEHIND:
+                yield from self.locks.under(thread, "chains", self.become_serving(thread))
+                return
+            if newest is not None and newest is not self:
+                yield from self.others.report(thread, newest)
+            if self.others.standing is Standing.BEHIND:
+                yield from thread.sleep_again(since)
+
     # after a failure, chain by chain -----------------------------------------------------------------------------
     def reader(self, thread: Thread) -> ChainReader:
         """What reads chains on data nodes by a thread of this machine."""
@@ -271,10 +347,15 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         return ChainReader(links, self.scheme.geometry)
 
     def become_serving(self, thread: Thread) -> Code:
-        """Read all chains, and serve."""
-        self.serves = True
-        yield from self.recover(thread)
-        self.connect_backups(thread)
+        """Read all chains, have those in step that are there, and serve."""
+        self.others.term = self.others.after()
+        yield from self.others.say(thread, Standing.SERVING)
+        results = []
+        for unit in range(len(self.sizes.objects)):
+            results.append((yield from self.recover_unit(thread, unit)))
+        yield from self.attach(thread)
+        yield from self.put_term(thread, self.others.term)
+        self.resume(results)
 
     @override
     def recovery_units(self) -> Iterable[Hashable]:
@@ -314,10 +395,14 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        """What is in no chain is free later."""
+        """Serve, where no other server does."""
         yield from thread.compute()
-        if not self.serves:
-            return
+        if self.serves:
+            self.resume(results)
+
+    def resume(self, results: list[Any]) -> None:
+        """Serve from now on, with the chains that have been read. What is in none of them is free later."""
+        self.serves = True
         self.space = self.scheme.empty_space()
         self.chains = Chains(lambda _: None)
         for key, generation, head, versions in results:
@@ -330,6 +415,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     # free later ----------------------------------------------------------------------------------------------------
     def free_later(self, thread: Thread) -> Code:
         """Buffers whose GC versions have wrapped around, or are unknown, are free when the epoch is over."""
+        if self.others.standing is Standing.BEGUN:
+            yield from self.catch_up(thread)
         while True:
             yield from thread.block(self.overflowed)
             waiting, self.space.overflowed = self.space.overflowed, []

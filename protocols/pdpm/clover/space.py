@@ -22,9 +22,7 @@ First = Callable[[int], ChainCursor | None]
 class BufferSpace:
     """The buffers of all data nodes, as far as they are free, and the GC version of each."""
 
-    def __init__(
-        self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True, known: bool = True
-    ) -> None:
+    def __init__(self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True, known: bool = True) -> None:
         """``free``: the free buffers of each node, in order; ``checks``: with GC versions (else as the strawman).
         ``known``: of which nothing has been heard, those are as before the run; else nothing is known of them.
         """
@@ -159,8 +157,9 @@ class Chains:
     def forget_before(self, pointer: Pointer) -> None:
         """A buffer has this GC version by now: a link behind what was in it before is one of long ago."""
         for chain in [*self._known.values(), *self._ending.values()]:
-            for old in [] if chain is None else [old for old in chain.behind if _is_before(old, pointer)]:
-                del chain.behind[old]
+            if chain is not None:
+                for old in [old for old in chain.behind if _is_before(old, pointer)]:
+                    del chain.behind[old]
 
     def delete(self, key: int, generation: int, end: Version) -> Iterator[Version]:
         """A key's chain ends with this version; yields the versions that are not needed any more.
