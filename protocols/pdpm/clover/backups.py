@@ -25,7 +25,7 @@ from ...parts.onesided import Poster, VerbsError
 from ...parts.rpc import Connection
 from ..data import Code
 from .header import WORD
-from .messages import PRESENT, Back, Join
+from .messages import PRESENT, Back, InStep
 
 if TYPE_CHECKING:
     from .metadata import MetadataServer
@@ -34,7 +34,7 @@ _STEP_BITS = 16
 """A term has so many bits for how many servers have been dropped since one took over."""
 
 
-class Standing(IntEnum):
+class ServerStanding(IntEnum):
     """How a metadata server stands."""
 
     BEGUN = 0
@@ -47,7 +47,7 @@ class Standing(IntEnum):
 class OtherServers:
     """What a process of a metadata server knows of the others, and says to them."""
 
-    def __init__(self, server: MetadataServer, standing: Standing) -> None:
+    def __init__(self, server: MetadataServer, standing: ServerStanding) -> None:
         """``standing``: how it stands when it begins."""
         self._server = server
         self.standing = standing
@@ -80,7 +80,7 @@ class OtherServers:
             if one.number in self.members:
                 self._links[thread.name, one.number] = one.accept(thread, self._server.node)
 
-    def say(self, thread: Thread, standing: Standing) -> Code:
+    def say(self, thread: Thread, standing: ServerStanding) -> Code:
         """Stand so from now on."""
         self.standing = standing
         yield from thread.store(self.word, self._packed())
@@ -102,7 +102,7 @@ class OtherServers:
             except VerbsError:
                 del self._eyes[where]
                 continue
-            return Standing(word % 4), word >> 2
+            return ServerStanding(word % 4), word >> 2
         return None
 
     def report(self, thread: Thread, other: MetadataServer) -> Code:
@@ -149,7 +149,7 @@ class OtherServers:
         while True:
             self.term += 1
             yield from self.say(thread, self.standing)
-            if not (yield from self.tell(thread, Join, term=self.term)):
+            if not (yield from self.tell(thread, InStep, term=self.term)):
                 break
         yield from self._server.put_term(thread, self.term)
 
@@ -162,10 +162,10 @@ class OtherServers:
         """The server that this one, which is behind, waits for: the one that serves, or that will; itself, if nobody is
         in step and nobody's rows are newer; None while nobody can say.
         """
-        best, place, whole = None, (Standing.BEHIND, self.term, -self._server.number), True
+        best, place, whole = None, (ServerStanding.BEHIND, self.term, -self._server.number), True
         for other in list(self.those()):
             found = yield from self.look(thread, other)
-            if found is None or found[0] is Standing.BEGUN:
+            if found is None or found[0] is ServerStanding.BEGUN:
                 whole = False
             elif (found[0], found[1], -other.number) > place:
                 best, place = other, (found[0], found[1], -other.number)

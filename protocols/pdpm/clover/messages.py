@@ -81,7 +81,7 @@ class Bring(Layout):
     rows = Rest()
 
 
-class Join(Layout):
+class InStep(Layout):
     """To another server: it has all rows of this term, and is in step from now on."""
 
     term = U64()

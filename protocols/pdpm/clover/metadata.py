@@ -27,7 +27,7 @@ from ...parts.locks import Locks
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
 from ..data import Code, Links
-from .backups import OtherServers, Standing
+from .backups import OtherServers, ServerStanding
 from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 from .messages import (
     ABSENT,
@@ -42,7 +42,7 @@ from .messages import (
     Create,
     Delete,
     HeadRow,
-    Join,
+    InStep,
     OpenKey,
     RegisterHeld,
     Repair,
@@ -84,7 +84,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         handlers: dict[Any, Callable[..., Code]] = {
             OpenKey: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
             AllocateBuffers: self.on_allocate, RegisterHeld: self.on_register, Repair: self.on_repair,
-            Copy: self.on_copy, Bring: self.on_bring, Join: self.on_join, Back: self.on_back,
+            Copy: self.on_copy, Bring: self.on_bring, InStep: self.on_join, Back: self.on_back,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
         self.locks = Locks(self.system.clock, self.sizes.threads)
@@ -94,8 +94,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
-        in_step = Standing.BEGUN if self.scheme.failed("metadata") else Standing.IN_STEP
-        self.others = OtherServers(self, Standing.SERVING if self.serves else in_step)
+        in_step = ServerStanding.BEGUN if self.scheme.failed("metadata") else ServerStanding.IN_STEP
+        self.others = OtherServers(self, ServerStanding.SERVING if self.serves else in_step)
         if self.serves and not self.scheme.failed("metadata"):
             self.others.members = {one.number for one in self.others.those()}
 
@@ -226,7 +226,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def on_copy(self, thread: Thread, request: Copy) -> Code:
         """Keep what the serving server says."""
-        if (self.others.standing, self.others.term) != (Standing.IN_STEP, request.term):
+        if (self.others.standing, self.others.term) != (ServerStanding.IN_STEP, request.term):
             return NOT_HERE
         return (yield from self.keep(thread, request.rows))
 
@@ -240,11 +240,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         yield from thread.sfence()
         return PRESENT
 
-    def on_join(self, thread: Thread, request: Join) -> Code:
+    def on_join(self, thread: Thread, request: InStep) -> Code:
         """Be in step with the serving server."""
         yield from self.put_term(thread, request.term)
         self.others.term = request.term
-        yield from self.others.say(thread, Standing.IN_STEP)
+        yield from self.others.say(thread, ServerStanding.IN_STEP)
         return PRESENT
 
     def on_back(self, thread: Thread, request: Back) -> Code:
@@ -293,7 +293,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     # backups that come back, and clients that come to one ------------------------------------------------------------
     def attach(self, thread: Thread) -> Code:
         """Store all rows on each other server that is there and not in step; then it is."""
-        if self.others.standing is Standing.SERVING:
+        if self.others.standing is ServerStanding.SERVING:
             for other in list(self.others.those()):
                 if other.number not in self.others.members and (yield from self.bring(thread, other)):
                     self.others.members.add(other.number)
@@ -310,15 +310,15 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             rows = pack_changes(changes, self.scheme.copies)
             if not (yield from self.others.ask(thread, other, Bring, rows=rows)):
                 return False
-        return (yield from self.others.ask(thread, other, Join, term=self.others.term))
+        return (yield from self.others.ask(thread, other, InStep, term=self.others.term))
 
     def succeed(self, thread: Thread) -> Code:
         """Serve, if this server is in step and no other one serves or is to; whether it does."""
-        if self.others.standing is not Standing.IN_STEP:
+        if self.others.standing is not ServerStanding.IN_STEP:
             return False
         for other in list(self.others.those()):
             found = yield from self.others.look(thread, other)
-            least = Standing.IN_STEP if other.number < self.number else Standing.SERVING
+            least = ServerStanding.IN_STEP if other.number < self.number else ServerStanding.SERVING
             if found is not None and found[0] >= least:
                 return False
         yield from self.become_serving(thread)
@@ -328,16 +328,16 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         """Begin again: have the server that serves store its rows here, or serve if that is this one."""
         stored = yield from thread.load(self.term, WORD)
         self.others.term = int.from_bytes(stored, "little")
-        yield from self.others.say(thread, Standing.BEHIND)
+        yield from self.others.say(thread, ServerStanding.BEHIND)
         since = thread.deadline("0 ns")
-        while self.others.standing is Standing.BEHIND:
+        while self.others.standing is ServerStanding.BEHIND:
             newest = yield from self.others.newest(thread)
-            if newest is self and self.others.standing is Standing.BEHIND:
+            if newest is self and self.others.standing is ServerStanding.BEHIND:
                 yield from self.locks.under(thread, "chains", self.become_serving(thread))
                 return
             if newest is not None and newest is not self:
                 yield from self.others.report(thread, newest)
-            if self.others.standing is Standing.BEHIND:
+            if self.others.standing is ServerStanding.BEHIND:
                 yield from thread.sleep_again(since)
 
     # after a failure, chain by chain -----------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     def become_serving(self, thread: Thread) -> Code:
         """Read all chains, have those in step that are there, and serve."""
         self.others.term = self.others.after()
-        yield from self.others.say(thread, Standing.SERVING)
+        yield from self.others.say(thread, ServerStanding.SERVING)
         results = []
         for unit in range(len(self.sizes.objects)):
             results.append((yield from self.recover_unit(thread, unit)))
@@ -415,7 +415,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     # free later ----------------------------------------------------------------------------------------------------
     def free_later(self, thread: Thread) -> Code:
         """Buffers whose GC versions have wrapped around, or are unknown, are free when the epoch is over."""
-        if self.others.standing is Standing.BEGUN:
+        if self.others.standing is ServerStanding.BEGUN:
             yield from self.catch_up(thread)
         while True:
             yield from thread.block(self.overflowed)
