@@ -278,6 +278,15 @@ def test_where_any_server_takes_over_a_key_is_lost():
     assert there_at_last(after) == {"k0"}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["clover", twins.CopyUnfenced.name])
+def test_a_backups_copy_is_durable_before_it_answers(name):
+    work = [delete(0, "k1", 0), put(0, "k1", 50_000)]
+    shape = {"machines": 1, "nodes": 1, "metadata": 2, "domain": "adr"}
+    found = violated(f"{name}[durable=commit]", "metadata[0] lost then metadata[1] power", work, **shape)
+    assert (LOST in found) == (name == twins.CopyUnfenced.name)
+
+
 def struck_twice(name, servers, first, then, threads=1):
     """The run with two faults, each at so many microseconds."""
     parts, at = zip(*(fault.split(" @ ") for fault in (first, then)), strict=True)

@@ -11,7 +11,7 @@ from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
 from rpsim.protocols.pdpm.clover.header import WORD, ChainCursor, Version, header, pack_version
-from rpsim.protocols.pdpm.clover.messages import PRESENT, Create, RegisterHeld
+from rpsim.protocols.pdpm.clover.messages import PRESENT, Create, RegisterHeld, unpack_changes
 from rpsim.protocols.pdpm.clover.metadata import LINE_BYTES, MetadataServer
 from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct, packed
@@ -154,6 +154,18 @@ class InPlaceRow(Clover, name="clover-twin-in-place-row"):
             line = 2 * self.row(key) + LINE_BYTES - line
             yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
             yield from thread.clwb(line, WORD + self.head_bytes)
+
+
+class CopyUnfenced(Clover, name="clover-twin-copy-unfenced"):
+    """What a backup says that it has may still be in its store buffer."""
+
+    title = "a backup answers before its copy is durable"
+
+    class Metadata(MetadataServer):
+        def keep(self, thread: Thread, rows: bytes) -> Code:
+            for key, generation, (head,) in unpack_changes(rows, 1, self.scheme.copies):
+                yield from self.put_row(thread, key, generation, head)
+            return PRESENT
 
 
 class AnyServes(Clover, name="clover-twin-any-serves"):
