@@ -159,6 +159,12 @@ class Connection:
         yield from self._poster.post(self._end.qp, _send(self._end, len(message)))
         return (yield from self._reply())
 
+    def close(self) -> None:
+        """``rdma_disconnect``: both ends are in the error state, and no notice goes this way any more."""
+        self._end.qp.fail()
+        if self._end.qp.peer is not None:
+            self._end.qp.peer.fail()
+
     def write_with_imm(self, address: int, rkey: int, data: bytes, immediate: int) -> Code:
         """RDMA WRITE of ``data`` with an immediate of 32 bits, unsignalled; returns the server's reply to it."""
         self._end.post_receive(self.thread)

@@ -145,9 +145,9 @@ class Clover(CloverParts, name="clover"):
                 self.given("loader", pointer)
 
     def _row_line(self, first: int, line: int) -> bytes:
-        key = line - first
+        key, second = divmod(line - first, 2)
         head = self._heads.get(key) or (self.pool.first_version(key) if key in self._loaded else None)
-        return row_line(head, key_bytes(self.sizes.objects[key]), self.copies)
+        return row_line(head, key_bytes(self.sizes.objects[key]), self.copies, counts=not second)
 
     @override
     def age(self, past: Sequence[PastOperation]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...layout import U32, U64, Bytes, Layout, Rest
+from ...layout import U32, U64, Block, Bytes, Layout, Rest
 from .header import WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 
 NOT_HERE = b"\0"
@@ -59,25 +59,46 @@ class AllocateBuffers(Layout):
 
 
 class RegisterHeld(Layout):
-    """A client machine has lost the metadata server that it had: the buffers in its hands."""
+    """A client machine has lost the metadata server that it had: the buffers in its hands. The reply comes when this
+    one serves; :data:`NOT_HERE`, if it must not.
+    """
 
     held = Rest()
 
 
 class Copy(Layout):
-    """To a backup: what the heads of keys are now, zero where there is none. The reply comes when it has them."""
+    """To a backup in step: what the heads of keys are now, zero where there is none. The reply comes when it has
+    them.
+    """
+
+    term = U64()
+    rows = Rest()
+
+
+class Bring(Layout):
+    """The same to any other server, of any keys: all of them are on their way there."""
 
     rows = Rest()
 
 
-class HeadRow(Layout):
-    """What a metadata server keeps of a key in its persistent memory: a line."""
+class InStep(Layout):
+    """To another server: it has all rows of this term, and is in step from now on."""
 
-    generation = U64()
-    head_0 = U64()
-    head_1 = U64()
-    head_2 = U64()
-    head_3 = U64()
+    term = U64()
+
+
+class Back(Layout):
+    """To the server that serves: another one has begun again. The reply comes when that one is in step."""
+
+
+class HeadRow(Layout):
+    """What a metadata server keeps of a key in its persistent memory: two of these lines, stored in turn."""
+
+    turn = U32()
+    """How often the row has been stored, modulo 2^32: the later line counts."""
+    generation = U32()
+    heads = Block(32)
+    """A pointer to each copy of the head; zeros where there is no such key."""
     key = Bytes(24)
 
 

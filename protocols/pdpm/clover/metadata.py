@@ -5,10 +5,13 @@ its persistent memory, and on its backups, is keys and heads; all else it finds 
 
 What the paper leaves open is read so. A head that has moved is durable, and known to the backups, before a buffer from
 before it is given out again (``heads=at create``: only the first head ever is, which is the letter of section 5.4). A
+head of several copies moves as one: a row has two lines, of which the one that does not count is stored. A
 server that has begun again serves when it has read all chains. Buffers that are in no chain and in nobody's hands
-wait for the epoch, and are read for their GC version then. A backup takes over when the first client comes to it; the
-server that was before only keeps a copy from then on. After the power failure of all machines the chains are cut where
-a version is missing, half-made links completed, heads and shortcuts moved to the newest versions.
+wait for the epoch, and are read for their GC version then; a version in a buffer of which nothing has been heard since
+the server began, and that is retired before, was linked meanwhile. A backup takes over when the first client comes to
+it (``backups.py`` has which one may); the server that was before only keeps a copy from then on. After the power
+failure of all machines the chains are cut where a version is missing, half-made links completed, heads and shortcuts
+moved to the newest versions.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from typing_extensions import override
 from ....models.cpu import Signal, Thread
 from ....models.system import Node
 from ...parts.locks import Locks
-from ...parts.rpc import PATIENCE, Connection, Listener, VerbsError
+from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
 from ..data import Code, Links
+from .backups import OtherServers, ServerStanding
 from .header import VERSIONS, WORD, ChainCursor, Pointer, Version, pack_version, unpack_version
 from .messages import (
     ABSENT,
@@ -31,11 +35,14 @@ from .messages import (
     NOT_HERE,
     PRESENT,
     AllocateBuffers,
+    Back,
+    Bring,
     Change,
     Copy,
     Create,
     Delete,
     HeadRow,
+    InStep,
     OpenKey,
     RegisterHeld,
     Repair,
@@ -51,7 +58,8 @@ from .repair import ChainReader
 from .shared import CloverParts
 from .space import BufferSpace, Chains
 
-ROW_BYTES = HeadRow.size
+LINE_BYTES, TURNS = HeadRow.size, 1 << 32
+ROW_BYTES = 2 * LINE_BYTES
 EPOCH_NOTICE = 1
 """The immediate by which a server tells its clients that an epoch is over."""
 
@@ -65,6 +73,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         self.rows = self.pm.allocate(ROW_BYTES * len(self.sizes.objects), "rows", item_bytes=ROW_BYTES)
+        self.term = self.pm.allocate(WORD, "term")
         self.head_bytes = WORD * scheme.copies
 
     @override
@@ -75,7 +84,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         handlers: dict[Any, Callable[..., Code]] = {
             OpenKey: self.on_open, Create: self.on_create, Delete: self.on_delete, Retire: self.on_retire,
             AllocateBuffers: self.on_allocate, RegisterHeld: self.on_register, Repair: self.on_repair,
-            Copy: self.on_copy,
+            Copy: self.on_copy, Bring: self.on_bring, InStep: self.on_join, Back: self.on_back,
         }  # fmt: skip
         self.listener = Listener(self.node, handlers, message_bytes=room, threads=self.sizes.threads)
         self.locks = Locks(self.system.clock, self.sizes.threads)
@@ -85,24 +94,20 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         self.overflowed = Signal(self.system.clock)
         self.unknown = False
         """Whether buffers wait of which nobody knows whether they are free."""
-        self.backups: dict[str, list[Connection]] = {}
-        """By thread: the connections to the backups."""
+        in_step = ServerStanding.BEGUN if self.scheme.failed("metadata") else ServerStanding.IN_STEP
+        self.others = OtherServers(self, ServerStanding.SERVING if self.serves else in_step)
+        if self.serves and not self.scheme.failed("metadata"):
+            self.others.members = {one.number for one in self.others.those()}
 
     @override
     def start(self) -> None:
         process = self.node.process(self.node.name)
         for number in range(self.sizes.threads):
             thread = self.node.thread(number, f"{self.node.name} {number}" if number else self.node.name)
-            if self.serves:
-                self.connect_backups(thread)
+            self.others.connect(thread)
             process.start(self.listener.serve(thread, number))
         process.start(self.free_later(self.background_thread(0, f"{self.node.name} epochs")))
         self.listener.listen()
-
-    def connect_backups(self, thread: Thread) -> None:
-        """Have a connection to each server that stands behind this one."""
-        behind = [one for one in self.scheme.standing("metadata") if one.number > self.number]
-        self.backups[thread.name] = [one.accept(thread, self.node) for one in behind]
 
     def accept(self, thread: Thread, node: Node) -> Connection:
         """A connection for a thread of another machine. How that notices that the server is gone is open in the paper,
@@ -160,7 +165,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         gone: list[Version] = []
         moved: dict[int, Change] = {}
         for key, generation, (old, new) in unpack_changes(request.retired, 2, self.scheme.copies):
-            if old is None or new is None or self.space.version(old[0].node, old[0].buffer) != old[0].version:
+            if old is None or new is None or self.space.is_gone(old[0]):
                 continue  # it has come before
             gone += self.chains.retire(key, generation, old, new)
             chain = self.chains.of(key)
@@ -202,10 +207,11 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def register(self, thread: Thread, request: RegisterHeld) -> Code:
         held = unpack_pointers(request.held)
-        if not self.serves:
-            yield from self.become_serving(thread)
+        if not self.serves and not (yield from self.succeed(thread)):
+            return NOT_HERE
         for pointer in held:
             self.space.versions[pointer.node, pointer.buffer] = pointer.version
+            self.chains.forget_before(pointer)
         return PRESENT
 
     def on_repair(self, thread: Thread, request: Repair) -> Code:
@@ -220,10 +226,30 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def on_copy(self, thread: Thread, request: Copy) -> Code:
         """Keep what the serving server says."""
-        for key, generation, (head,) in unpack_changes(request.rows, 1, self.scheme.copies):
+        if (self.others.standing, self.others.term) != (ServerStanding.IN_STEP, request.term):
+            return NOT_HERE
+        return (yield from self.keep(thread, request.rows))
+
+    def on_bring(self, thread: Thread, request: Bring) -> Code:
+        """Keep what the serving server has."""
+        return (yield from self.keep(thread, request.rows))
+
+    def keep(self, thread: Thread, rows: bytes) -> Code:
+        for key, generation, (head,) in unpack_changes(rows, 1, self.scheme.copies):
             yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
         return PRESENT
+
+    def on_join(self, thread: Thread, request: InStep) -> Code:
+        """Be in step with the serving server."""
+        yield from self.put_term(thread, request.term)
+        self.others.term = request.term
+        yield from self.others.say(thread, ServerStanding.IN_STEP)
+        return PRESENT
+
+    def on_back(self, thread: Thread, request: Back) -> Code:
+        """Have another server in step that has begun again."""
+        return (yield from self.locks.under(thread, "chains", self.attach(thread)))
 
     # its persistent memory ----------------------------------------------------------------------------------------
     def row(self, key: int) -> int:
@@ -232,21 +258,87 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     def change(self, thread: Thread, changes: list[Change]) -> Code:
         """Heads are others now, or gone: durable here and on the backups when this returns."""
+        yield from self.attach(thread)
         for key, generation, (head,) in changes:
             yield from self.put_row(thread, key, generation, head)
         yield from thread.sfence()
         rows = pack_changes(changes, self.scheme.copies)
-        for backup in list(self.backups.get(thread.name, ())):
-            try:
-                yield from backup.call(Copy, rows=rows)
-            except VerbsError:  # that backup is gone
-                self.backups[thread.name].remove(backup)
+        if (yield from self.others.tell(thread, Copy, term=self.others.term, rows=rows)):
+            yield from self.others.drop(thread)
+
+    def load_row(self, thread: Thread, key: int) -> Code:
+        """What a row says (:class:`HeadRow`), and the address of the line that it does not say it in."""
+        lines = yield from thread.load(self.row(key), ROW_BYTES)
+        first, second = HeadRow.unpack(lines[:LINE_BYTES]), HeadRow.unpack(lines[LINE_BYTES:])
+        if (first.turn - second.turn) % TURNS < TURNS // 2:
+            return first, self.row(key) + LINE_BYTES
+        return second, self.row(key)
 
     def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
-        """Store a generation, then a head in the same line, and write it back; the caller fences."""
-        yield from thread.store(self.row(key), generation.to_bytes(WORD, "little"))
-        yield from thread.store(self.row(key) + WORD, pack_version(head, self.scheme.copies))
-        yield from thread.clwb(self.row(key), WORD + self.head_bytes)
+        """Store a head in the line that does not count, then what makes that line count, and write it back; the caller
+        fences. Stores to one line last in their order: a failure leaves the row before, or this one, whole.
+        """
+        row, line = yield from self.load_row(thread, key)
+        turn = HeadRow.pack(turn=(row.turn + 1) % TURNS, generation=generation, heads=b"", key=b"")[:WORD]
+        yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
+        yield from thread.store(line, turn)
+        yield from thread.clwb(line, WORD + self.head_bytes)
+
+    def put_term(self, thread: Thread, term: int) -> Code:
+        """The rows are of this term: durable when this returns."""
+        yield from thread.store(self.term, term.to_bytes(WORD, "little"))
+        yield from thread.clwb(self.term, WORD)
+        yield from thread.sfence()
+
+    # backups that come back, and clients that come to one ------------------------------------------------------------
+    def attach(self, thread: Thread) -> Code:
+        """Store all rows on each other server that is there and not in step; then it is."""
+        if self.others.standing is ServerStanding.SERVING:
+            for other in list(self.others.those()):
+                if other.number not in self.others.members and (yield from self.bring(thread, other)):
+                    self.others.members.add(other.number)
+        return PRESENT
+
+    def bring(self, thread: Thread, other: MetadataServer) -> Code:
+        """Store all rows on another server, which is in step then; whether it answered."""
+        keys, batch = range(len(self.sizes.objects)), self.scheme.batch
+        for first in range(0, len(keys), batch) if other.listener.listening else ():
+            changes: list[Change] = []
+            for key in keys[first : first + batch]:
+                row, _ = yield from self.load_row(thread, key)
+                changes.append((key, row.generation, [unpack_version(row.heads, self.scheme.copies)]))
+            rows = pack_changes(changes, self.scheme.copies)
+            if not (yield from self.others.ask(thread, other, Bring, rows=rows)):
+                return False
+        return (yield from self.others.ask(thread, other, InStep, term=self.others.term))
+
+    def succeed(self, thread: Thread) -> Code:
+        """Serve, if this server is in step and no other one serves or is to; whether it does."""
+        if self.others.standing is not ServerStanding.IN_STEP:
+            return False
+        for other in list(self.others.those()):
+            found = yield from self.others.look(thread, other)
+            least = ServerStanding.IN_STEP if other.number < self.number else ServerStanding.SERVING
+            if found is not None and found[0] >= least:
+                return False
+        yield from self.become_serving(thread)
+        return True
+
+    def catch_up(self, thread: Thread) -> Code:
+        """Begin again: have the server that serves store its rows here, or serve if that is this one."""
+        stored = yield from thread.load(self.term, WORD)
+        self.others.term = int.from_bytes(stored, "little")
+        yield from self.others.say(thread, ServerStanding.BEHIND)
+        since = thread.deadline("0 ns")
+        while self.others.standing is ServerStanding.BEHIND:
+            newest = yield from self.others.newest(thread)
+            if newest is self and self.others.standing is ServerStanding.BEHIND:
+                yield from self.locks.under(thread, "chains", self.become_serving(thread))
+                return
+            if newest is not None and newest is not self:
+                yield from self.others.report(thread, newest)
+            if self.others.standing is ServerStanding.BEHIND:
+                yield from thread.sleep_again(since)
 
     # after a failure, chain by chain -----------------------------------------------------------------------------
     def reader(self, thread: Thread) -> ChainReader:
@@ -255,10 +347,15 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
         return ChainReader(links, self.scheme.geometry)
 
     def become_serving(self, thread: Thread) -> Code:
-        """Read all chains, and serve."""
-        self.serves = True
-        yield from self.recover(thread)
-        self.connect_backups(thread)
+        """Read all chains, have those in step that are there, and serve."""
+        self.others.term = self.others.after()
+        yield from self.others.say(thread, ServerStanding.SERVING)
+        results = []
+        for unit in range(len(self.sizes.objects)):
+            results.append((yield from self.recover_unit(thread, unit)))
+        yield from self.attach(thread)
+        yield from self.put_term(thread, self.others.term)
+        self.resume(results)
 
     @override
     def recovery_units(self) -> Iterable[Hashable]:
@@ -272,8 +369,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     @override
     def recover_unit(self, thread: Thread, unit: Any) -> Code:
         """One key: returns it with the generation and the head of its chain, and the versions that are there."""
-        row = yield from thread.load(self.row(unit), WORD + self.head_bytes)
-        generation, head = int.from_bytes(row[:WORD], "little"), unpack_version(row[WORD:], self.scheme.copies)
+        row, _ = yield from self.load_row(thread, unit)
+        generation, head = row.generation, unpack_version(row.heads, self.scheme.copies)
         self.chains.know(unit, head, generation)
         if head is None:
             return unit, generation, None, []
@@ -298,10 +395,14 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
 
     @override
     def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-        """What is in no chain is free later."""
+        """Serve, where no other server does."""
         yield from thread.compute()
-        if not self.serves:
-            return
+        if self.serves:
+            self.resume(results)
+
+    def resume(self, results: list[Any]) -> None:
+        """Serve from now on, with the chains that have been read. What is in none of them is free later."""
+        self.serves = True
         self.space = self.scheme.empty_space()
         self.chains = Chains(lambda _: None)
         for key, generation, head, versions in results:
@@ -314,6 +415,8 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     # free later ----------------------------------------------------------------------------------------------------
     def free_later(self, thread: Thread) -> Code:
         """Buffers whose GC versions have wrapped around, or are unknown, are free when the epoch is over."""
+        if self.others.standing is ServerStanding.BEGUN:
+            yield from self.catch_up(thread)
         while True:
             yield from thread.block(self.overflowed)
             waiting, self.space.overflowed = self.space.overflowed, []
@@ -340,13 +443,14 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             for buffer in range(pool.buffers):
                 if (node, buffer) not in taken:
                     version = yield from reader.own(Pointer(node, buffer, 0))
-                    if version is not None:
-                        self.space.versions[node, buffer] = (version + 1) % VERSIONS or 1
+                    if version is not None and (node, buffer) not in self.space.versions:
+                        found = Pointer(node, buffer, (version + 1) % VERSIONS or 1)
+                        self.space.versions[node, buffer] = found.version
                         self.space.free[node].append(buffer)
-                        self.scheme.found_free(thread.name, Pointer(node, buffer, 0))
+                        self.chains.forget_before(found)
+                        self.scheme.found_free(thread.name, found)
 
 
-def row_line(head: Version | None, key: bytes, copies: int) -> bytes:
-    """A row before the run, of generation 0."""
-    words = [0 if head is None or turn >= copies else head[turn].pack() for turn in range(4)]
-    return HeadRow.pack(generation=0, head_0=words[0], head_1=words[1], head_2=words[2], head_3=words[3], key=key)
+def row_line(head: Version | None, key: bytes, copies: int, *, counts: bool) -> bytes:
+    """A line of a row before the run, of generation 0: the one that counts, or the other one."""
+    return HeadRow.pack(turn=int(counts), generation=0, heads=pack_version(head, copies), key=key)

@@ -2,8 +2,8 @@
 
 Source: Tsai et al., ATC'20, section 5.4: backups. What the paper leaves open is read so. A client begins with the first
 server; one that keeps a copy alone says so. A client that finds its connection broken goes to the server behind, the
-last one's successor being the first, and says which buffers are in its hands. With one server only it waits until that
-is there again.
+last one's successor being the first, and says which buffers are in its hands. Where it has come to all in vain it waits
+for twice as long each time. With one server only it waits until that is there again.
 """
 
 from __future__ import annotations
@@ -44,24 +44,30 @@ class Servers:
 
     def call(self, kind: type[Layout], **fields: Any) -> Code:
         """Call the server that serves; returns its reply. It may be called more than once for that."""
+        left, since = 0, self._thread.deadline("0 ns")
         while True:
+            if left and left % len(self._servers) == 0:
+                yield from self._thread.sleep_again(since)
             try:
-                if self._connection is None:
-                    yield from self._come_to_another()
+                if self._connection is None and not (yield from self._come_to_another()):
+                    left += self._leave()
+                    continue
                 reply = yield from self._connection.call(kind, **fields)  # type: ignore[union-attr]
             except VerbsError as error:
                 if not error.disconnected:
                     raise
-                self._leave()
+                left += self._leave()
                 continue
             if reply != NOT_HERE:
                 self._library.contact = self._thread.deadline(self._epoch)
                 return reply
-            self._leave()
+            left += self._leave()
 
-    def _leave(self) -> None:
+    def _leave(self) -> int:
+        """Go to the next server, which is one more that has been left."""
         self._connection = None
         self._number = (self._number + 1) % len(self._servers)
+        return 1
 
     def _come_to_another(self) -> Code:
         if len(self._servers) == 1:
@@ -70,4 +76,5 @@ class Servers:
         self._thread.count("metadata servers changed")
         if not self._library.in_contact():
             self._library.forget_buffers()
-        yield from self._connection.call(RegisterHeld, held=pack_pointers(self._library.held()))
+        reply = yield from self._connection.call(RegisterHeld, held=pack_pointers(self._library.held()))
+        return reply != NOT_HERE

@@ -52,14 +52,14 @@ class CloverParts(OverData):
 
     # metadata servers ------------------------------------------------------------------------------------------------
     def serving(self) -> Any:
-        """The metadata server that serves from its start on: the first, or after a failure the first that comes back
-        where none stands.
+        """The metadata server that serves from its start on: the first, or after a failure the only one that is not
+        lost. Several find out first whose rows are the newest.
         """
         servers = self.roles["metadata"]
         if not self.failed("metadata"):
             return servers[0]
-        returning = [one for one in self.failed("metadata") if one not in self.lost("metadata")]
-        return returning[0] if returning and not self.standing("metadata") else None
+        there = [one for one in servers if one not in self.lost("metadata")]
+        return there[0] if len(there) == 1 and there[0] in self.failed("metadata") else None
 
     def nobody_lives(self) -> bool:
         """Whether all clients have failed with the machines that recover."""
@@ -71,8 +71,8 @@ class CloverParts(OverData):
         return BufferSpace(self.pool, free, checks=self.checks)
 
     def empty_space(self) -> BufferSpace:
-        """No free buffers."""
-        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks)
+        """No free buffers, and nothing known of any."""
+        return BufferSpace(self.pool, [[] for _ in range(self.pool.nodes)], checks=self.checks, known=False)
 
     def loaded_chain(self, key: int) -> ChainCursor | None:
         """A key's chain before time zero, as the metadata server and the clients know it."""

@@ -22,10 +22,13 @@ First = Callable[[int], ChainCursor | None]
 class BufferSpace:
     """The buffers of all data nodes, as far as they are free, and the GC version of each."""
 
-    def __init__(self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True) -> None:
-        """``free``: the free buffers of each node, in order; ``checks``: with GC versions (else as the strawman)."""
+    def __init__(self, pool: Pool, free: Sequence[Iterable[int]], *, checks: bool = True, known: bool = True) -> None:
+        """``free``: the free buffers of each node, in order; ``checks``: with GC versions (else as the strawman).
+        ``known``: of which nothing has been heard, those are as before the run; else nothing is known of them.
+        """
         self.pool = pool
         self._checks = checks
+        self._known = known
         self.free = [deque(buffers) for buffers in free]
         self.overflowed: list[Pointer] = []
         """Buffers whose version has wrapped around."""
@@ -34,16 +37,20 @@ class BufferSpace:
         self._load = [0] * pool.nodes
         self._turn = 0
 
-    def version(self, node: int, buffer: int) -> int:
+    def version(self, node: int, buffer: int) -> int | None:
         """The GC version that a buffer has, or will have when it is given away: no buffer is given away with 0 first,
-        which is what memory holds that was never written.
+        which is what memory holds that was never written. None where it is not known.
         """
-        return self.versions.get((node, buffer), int(buffer >= self.pool.loaded))
+        return self.versions.get((node, buffer), int(buffer >= self.pool.loaded) if self._known else None)
+
+    def is_gone(self, pointer: Pointer) -> bool:
+        """Whether a buffer is known to have another GC version by now than this pointer."""
+        return self.version(pointer.node, pointer.buffer) not in (pointer.version, None)
 
     def reclaim(self, pointer: Pointer) -> bool:
         """A buffer is not used any more; returns whether it was (a request may come twice)."""
         where = pointer.node, pointer.buffer
-        if self.version(*where) != pointer.version:
+        if self.is_gone(pointer):
             return False
         self.versions[where] = (pointer.version + 1) % VERSIONS if self._checks else pointer.version
         if self.versions[where] == 0 and self._checks:
@@ -71,7 +78,9 @@ class BufferSpace:
     def take(self, node: int) -> Pointer:
         """The buffer of a node that has been free for longest."""
         buffer = self.free[node].popleft()
-        return Pointer(node, buffer, self.version(node, buffer))
+        version = self.version(node, buffer)
+        assert version is not None
+        return Pointer(node, buffer, version)
 
     def _next(self, left: Sequence[int], balanced: bool) -> int | None:
         having = [node for node, free in enumerate(self.free) if free and left[node]]
@@ -145,6 +154,13 @@ class Chains:
             chain.behind[old] = new
             yield from self._advance(key, chain)
 
+    def forget_before(self, pointer: Pointer) -> None:
+        """A buffer has this GC version by now: a link behind what was in it before is one of long ago."""
+        for chain in [*self._known.values(), *self._ending.values()]:
+            if chain is not None:
+                for old in [old for old in chain.behind if _is_before(old, pointer)]:
+                    del chain.behind[old]
+
     def delete(self, key: int, generation: int, end: Version) -> Iterator[Version]:
         """A key's chain ends with this version; yields the versions that are not needed any more.
 
@@ -162,3 +178,7 @@ class Chains:
         yield from chain.advance()
         if ending and chain.end is None:
             del self._ending[key, chain.generation]
+
+
+def _is_before(version: Version, pointer: Pointer) -> bool:
+    return any(one.location == pointer.location and one.version != pointer.version for one in version)

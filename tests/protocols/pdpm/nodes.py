@@ -30,12 +30,13 @@ def small(
     processes: int = 1,
     nodes: int = 2,
     metadata: int = 1,
+    threads: int = 1,
     **more: Any,
 ) -> Scenario:
     """A few operations on a few keys: ``work`` is a mix, a list of operations, or a workload's fields."""
     roles: dict[str, Any] = {"client": {"machines": machines, "processes": processes}, "data": {"machines": nodes}}
     if scheme.startswith("clover"):
-        roles["metadata"] = {"machines": metadata, "waits": "adaptive"}
+        roles["metadata"] = {"machines": metadata, "waits": "adaptive", "threads": threads}
     elif scheme.startswith("herd"):
         del roles["data"]
     workload: dict[str, Any] = {"keys": keys, "value": value}

@@ -14,7 +14,7 @@ from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
 from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS, Aborted, Walk
-from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.scenarios.run.inject import Strike, run_with_fault, run_with_faults
 from rpsim.sim.errors import InputError
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
@@ -206,6 +206,22 @@ def test_a_server_that_has_begun_again_sees_what_has_been_linked_since_without_i
     assert [o.result for o in after.history.operations if (o.f, o.object) == ("get", "k0")] == [4]
 
 
+def test_what_was_linked_while_a_server_began_again_is_reclaimed():
+    """Client 0 links buffers that the next server has read in no chain, and retires them before it names the others."""
+    work = [
+        *(put(0, "k0", 8_000 * turn) for turn in range(110)),
+        {"process": 1, "f": "delete", "object": "k1", "at": "905 us"}, put(0, "k0", 930_000), put(0, "k0", 940_000),
+        *(put(0, "k0", 1_400_000 + 8_000 * turn) for turn in range(40)),
+    ]  # fmt: skip
+    fault = {"fault": "metadata[0] process"}
+    made = small("clover[batch=4,spare=0,epoch=200 us]", work, keys=3, nodes=1, metadata=2, crash=fault)
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 900_000_000)
+    server = after.result.scheme.roles["metadata"][1]
+    assert after.finished and len(server.chains.of(0).behind) <= 4 and server.space.free[0]
+    assert not given_twice(after.result.scheme.histories["buffers"])
+
+
 @pytest.mark.parametrize(
     "scheme, more, complaint",
     [
@@ -294,6 +310,15 @@ def test_a_copy_that_is_not_written_is_missed():
     assert any(violated(f"{twins.OneCopy.name}[replicas=2]", f"data[{node}] lost") & JUDGED for node in (0, 1))
 
 
+@pytest.mark.parametrize("domain, options", [("wsp", ""), ("adr", ",durable=commit")])
+@pytest.mark.parametrize("name", ["clover", twins.InPlaceRow.name])
+def test_a_head_of_two_copies_moves_as_one(name, domain, options):
+    work = [put(0, "k0"), put(0, "k0", 10_000)]
+    shape = {"machines": 1, "keys": 1, "domain": domain}
+    found = violated(f"{name}[replicas=2,batch=1{options}]", "all power", work, **shape)
+    assert (LOST in found) == (name == twins.InPlaceRow.name)
+
+
 BACKED = {"metadata": 2, "operations": 14}
 QUICK = "batch=2,epoch=1 ms"
 
@@ -302,6 +327,69 @@ QUICK = "batch=2,epoch=1 ms"
 def test_a_backup_takes_over(fault):
     work = {"mix": "update-only", "deletes": 0.2}
     assert violated(f"clover[{QUICK}]", fault, work, **BACKED) == set()
+
+
+def delete(process, key, at):
+    return {"process": process, "f": "delete", "object": key, "at": f"{at} ns"}
+
+
+TWICE = [
+    put(0, "k0"), delete(1, "k1", 105_000), put(1, "k1", 160_000), put(0, "k0", 200_000), delete(0, "k2", 900_000)
+]  # fmt: skip
+"""Time lies between the operations."""
+
+
+@pytest.mark.parametrize(
+    "servers, first, then",
+    [
+        (2, "metadata[0] process @ 100", "metadata[1] process @ 400"),
+        (2, "metadata[0] process @ 100", "metadata[1] process @ 112"),
+        (2, "metadata[1] process @ 100", "metadata[0] lost @ 600"),
+        (2, "metadata[0] + metadata[1] process @ 250", "metadata[0] lost @ 600"),
+        (3, "metadata[0] process @ 100", "metadata[1] lost @ 400"),
+        (3, "metadata[0] process @ 100", "metadata[1] process @ 130"),
+        (3, "metadata[0] lost @ 100", "metadata[1] lost @ 400"),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_two_faults_one_server_serves_and_has_all_rows(threads, servers, first, then):
+    after = struck_twice("clover", servers, first, then, threads)
+    assert after.finished and there_at_last(after) == {"k0", "k1"}
+    gone = [number for number in range(servers) if f"metadata[{number}] lost" in first + then]
+    serve = [one.serves for one in after.result.scheme.roles["metadata"] if one.number not in gone]
+    assert sum(serve) == 1
+
+
+def test_where_any_server_takes_over_a_key_is_lost():
+    after = struck_twice(twins.AnyServes.name, 2, "metadata[1] process @ 100", "metadata[0] lost @ 600")
+    assert there_at_last(after) == {"k0"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["clover", twins.CopyUnfenced.name])
+def test_a_backups_copy_is_durable_before_it_answers(name):
+    work = [delete(0, "k1", 0), put(0, "k1", 50_000)]
+    shape = {"machines": 1, "nodes": 1, "metadata": 2, "domain": "adr"}
+    found = violated(f"{name}[durable=commit]", "metadata[0] lost then metadata[1] power", work, **shape)
+    assert (LOST in found) == (name == twins.CopyUnfenced.name)
+
+
+def struck_twice(name, servers, first, then, threads=1):
+    """The run with two faults, each at so many microseconds."""
+    parts, at = zip(*(fault.split(" @ ") for fault in (first, then)), strict=True)
+    faults = {"fault": " then ".join(parts)}
+    made = small(f"{name}[batch=4,epoch=200 us]", TWICE, keys=3, metadata=servers, threads=threads, crash=faults)
+    (variant,) = made.variants()
+    fault = made.crash.fault
+    assert fault.then is not None
+    strikes = [Strike(10**6 * int(us), one.parts) for one, us in zip((fault, fault.then), at, strict=True)]
+    return run_with_faults(made, variant, strikes)
+
+
+def there_at_last(after):
+    """The keys that the fresh client found at the end."""
+    gets = [o for o in after.history.operations if o.f == "get" and o.outcome == "ok"]
+    return {o.object for o in gets[-3:] if o.result is not None}
 
 
 @pytest.mark.parametrize("fault", ["metadata[0] lost", "metadata[0] power", "metadata[1] lost"])

@@ -12,9 +12,9 @@ from rpsim.models.system import Node
 from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
-from rpsim.protocols.pdpm.clover.header import ChainCursor, Version, header
-from rpsim.protocols.pdpm.clover.messages import Create, RegisterHeld
-from rpsim.protocols.pdpm.clover.metadata import MetadataServer
+from rpsim.protocols.pdpm.clover.header import WORD, ChainCursor, Version, header, pack_version
+from rpsim.protocols.pdpm.clover.messages import PRESENT, Create, RegisterHeld, unpack_changes
+from rpsim.protocols.pdpm.clover.metadata import LINE_BYTES, MetadataServer
 from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS
 from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct, packed
@@ -125,10 +125,14 @@ class ToldLater(Clover, name="clover-twin-told-later"):
             self.listener._handlers[Create] = self.on_create_alone  # type: ignore[index]
 
         def on_create_alone(self, thread: Thread, request: Create) -> Code:
-            backups, self.backups[thread.name] = self.backups.get(thread.name, []), []
+            tell, self.others.tell = self.others.tell, self.say_nothing  # type: ignore[method-assign]
             reply = yield from self.on_create(thread, request)
-            self.backups[thread.name] = backups
+            self.others.tell = tell  # type: ignore[method-assign]
             return reply
+
+        def say_nothing(self, *_: Any, **__: Any) -> Code:
+            yield from ()
+            return False
 
 
 class Unmarked(Clover, name="clover-twin-unmarked"):
@@ -173,6 +177,46 @@ class NeverIdle(Clover, name="clover-twin-never-idle"):
         def start(self) -> None:
             super().start()
             self.library.cursors.first_until = None
+
+
+class InPlaceRow(Clover, name="clover-twin-in-place-row"):
+    """A row's line that counts is stored over."""
+
+    title = "a head moves where it lies"
+
+    class Metadata(MetadataServer):
+        def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
+            _, line = yield from self.load_row(thread, key)
+            line = 2 * self.row(key) + LINE_BYTES - line
+            yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
+            yield from thread.clwb(line, WORD + self.head_bytes)
+
+
+class CopyUnfenced(Clover, name="clover-twin-copy-unfenced"):
+    """What a backup says that it has may still be in its store buffer."""
+
+    title = "a backup answers before its copy is durable"
+
+    class Metadata(MetadataServer):
+        def keep(self, thread: Thread, rows: bytes) -> Code:
+            for key, generation, (head,) in unpack_changes(rows, 1, self.scheme.copies):
+                yield from self.put_row(thread, key, generation, head)
+            return PRESENT
+
+
+class AnyServes(Clover, name="clover-twin-any-serves"):
+    """A metadata server serves whoever comes, whatever its rows are."""
+
+    title = "a server that was away is brought nothing, and takes over like any other"
+
+    class Metadata(MetadataServer):
+        def attach(self, thread: Thread) -> Code:
+            yield from ()
+            return PRESENT
+
+        def succeed(self, thread: Thread) -> Code:
+            yield from self.become_serving(thread)
+            return True
 
 
 class Unwatched(Clover, name="clover-twin-unwatched"):
