@@ -65,6 +65,12 @@ def test_a_case_that_is_saved_replays(crashed, tmp_path, capsys):
     crashed.cases[0].save(file)
     assert main(["replay", str(file)]) == 0
     assert crashed.cases[0].timeline().splitlines()[-1] in capsys.readouterr().out
+    saved = file.read_text()
+    assert main(["replay", str(file), "--perfetto", str(file)]) == 2
+    assert f"--perfetto: found {file}, which the command reads" in capsys.readouterr().err
+    assert file.read_text() == saved
+    with pytest.raises(rpsim.InputError, match=r"path: found the folder \., expected a file to write"):
+        crashed.cases[0].save(".")
     with pytest.raises(rpsim.InputError, match="cannot be written"):
         crashed.cases[0].save(tmp_path / "no such folder" / "case.json")
 
