@@ -151,11 +151,15 @@ class KnownNames:
         if not new:
             return self
         from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
+        from .faults import check_claims  # noqa: PLC0415  # which is about this module's names
 
         found, refused = dict(self.schemes), dict(self.refused)
         for name in list(filter(is_more_than_listed, new)):  # before a file is loaded that has several of them
             try:
-                found[name] = SchemeFacts.of(scheme(name))
+                kind = scheme(name)
+                facts = SchemeFacts.of(kind)
+                check_claims(kind.claims, facts, replace(self, schemes=found))
+                found[name] = facts
             except InputError as error:
                 if any(mistake.file for mistake in error.mistakes):
                     raise
