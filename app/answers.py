@@ -16,7 +16,7 @@ from ..validation.crash.findings import Counterexample, LineFate
 from ..validation.histories.check import Report
 from .commands.run import title
 from .terminal.check import text as check_text
-from .terminal.expected import Surprise, surprises
+from .terminal.expected import Surprise, surprises, unanswered
 from .terminal.output import OPERATION_COLUMNS, as_json, write_text
 from .terminal.summary import closing, costs, grouped, performance, verdicts
 from .terminal.timeline import heading, timeline
@@ -186,7 +186,10 @@ class CrashAnswer:
         lines = [*title(self.scenario), *verdicts(outcomes, self.unexpected), ""]
         for case in self.cases:
             lines += [case.timeline(), ""]
-        return "\n".join([*lines, *closing(self.unexpected, sum(len(one.verdicts) for one in self.explorations))])
+        judged = sum(len(one.verdicts) for one in self.explorations)
+        reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]
+        left = [unanswered(one, self.scenario.expect, scheme(one.scheme).claims) for one in reports]
+        return "\n".join([*lines, *closing(self.unexpected, judged, left)])
 
     def _repr_html_(self) -> str:
         from .pages import notebook

@@ -78,7 +78,7 @@ def claimed(claims: Claims, condition: str, platform: str, fault: str, *, one_wr
     )
 
 
-def misplaced(claims: Mapping[str, str], known: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def misplaced(claims: Claims | Mapping[str, str], known: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     """Conditions, each with a part of where it is claimed that is not ``known``, so that it would claim nothing.
 
     Beside a platform in a file of a user's own, whose switches and devices nobody here knows, all parts are taken.
