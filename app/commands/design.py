@@ -82,11 +82,17 @@ def _configuration(options: argparse.Namespace) -> Configuration:
         expected = "a platform (rpsim list platforms) or a label such as 'adr, ddio on'"
         raise InputError(Mistake("no --platform", expected, field="rpsim design"))
     try:
-        return configurations([options.platform])[0]
+        found = configurations([options.platform])
     except InputError as error:
         raise InputError(
             [Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]
         ) from None
+    if len(found) > 1:
+        expected = " or ".join(f"'{one.label}'" for one in found)
+        raise InputError(
+            Mistake(f"'{options.platform}', which is {len(found)} platforms", expected, field="--platform")
+        )
+    return found[0]
 
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:

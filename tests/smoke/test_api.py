@@ -43,6 +43,7 @@ def test_a_run_is_that_of_the_command_line(capsys, tmp_path):
     assert records[1]["p50_ns"] == entry["latency_ns"]["put"]["p50"] and records[1]["seed"] == 7
     rows = answer.operations()
     assert len(rows) == 24 and {"invoke_ps", "latency_ns", "platform"} <= rows[0].keys()
+    assert all(abs(row["latency_ns"] * 1000 - (row["return_ps"] - row["invoke_ps"])) < 1 for row in rows)
     assert "p50 us" in str(answer) and "client-active" in str(answer)
     assert "p50, us" in unescape(answer._repr_html_())
 

@@ -101,7 +101,7 @@ def _named(name: str) -> Iterable[Configuration]:
     parts = {part.strip() for part in name.split(",")}
     fitting = [one for label, one in labels.items() if parts <= set(label.split(", "))]
     if fitting:
-        return [labels[name]] if name in labels else [one for one in fitting if len(one.label) == len(fitting[0].label)]
+        return [labels[name]] if name in labels else fitting
     platform = name.partition(", ddio ")[0]
     try:
         settings = platform_settings(platform)

@@ -44,7 +44,12 @@ def test_the_page_has_everything_in_it(capsys, tmp_path):
         (["matrix", "--sizes", "7 B"], "8 B to 1 MiB"),
         (["matrix", "schemes", "sawn"], "saw"),
         (["matrix", "groups", "chain", "--faults", "replica[7] lost"], "--faults: found 'replica[7] lost', expected"),
+        (["matrix", "primitives", "no-flush,wflush", "no-flush"], "found 'no-flush' twice, expected each name once"),
         (["design"], "no --platform"),
+        (
+            ["design", "--platform", "quick"],
+            "found 'quick', which is 4 platforms, expected 'adr, ddio on' or 'adr, ddio",
+        ),
         (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
         (["matrix", "--primitives", "x"], "rpsim matrix primitives x"),
     ],
