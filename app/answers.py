@@ -72,7 +72,7 @@ class RunAnswer:
     def operations(self) -> list[dict[str, Any]]:
         """One dict for each operation of each run, as operations.csv has it: its times are in ps, its latency in ns."""
         return [
-            {**named, "latency_ns": float(named["latency_ns"]) if named["latency_ns"] else None}
+            {**named, "latency_ns": float(str(named["latency_ns"])) if named["latency_ns"] else None}
             for run in self.runs
             for row in run.outcome.operations
             for named in [dict(zip(OPERATION_COLUMNS, (run.scheme, run.platform, *row), strict=True))]

@@ -28,6 +28,12 @@ def test_a_row_its_case_and_its_page(capsys, tmp_path):
 
 
 @pytest.mark.long
+def test_the_legend_names_the_size_that_was_timed(capsys, tmp_path):
+    said = printed(capsys, "matrix", *CELL[:-1], "65 B", "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
+    assert "for an update of 65 B;" in " ".join(said.split())
+
+
+@pytest.mark.long
 def test_the_page_has_everything_in_it(capsys, tmp_path):
     printed(capsys, "matrix", *CELL, "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
     [page] = tmp_path.glob("*/matrix.html")
