@@ -76,23 +76,12 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
-    from ...validation.matrix.configurations import configurations
+    from ...validation.matrix.configurations import configuration
 
     if options.platform is None:
         expected = "a platform (rpsim list platforms) or a label such as 'adr, ddio on'"
         raise InputError(Mistake("no --platform", expected, field="rpsim design"))
-    try:
-        found = configurations([options.platform])
-    except InputError as error:
-        raise InputError(
-            [Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]
-        ) from None
-    if len(found) > 1:
-        expected = " or ".join(f"'{one.label}'" for one in found)
-        raise InputError(
-            Mistake(f"'{options.platform}', which is {len(found)} platforms", expected, field="--platform")
-        )
-    return found[0]
+    return configuration(options.platform, "--platform")
 
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:
