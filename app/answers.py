@@ -16,7 +16,7 @@ from ..validation.crash.findings import Counterexample, LineFate
 from ..validation.histories.check import Report
 from .commands.run import title
 from .terminal.check import text as check_text
-from .terminal.expected import Surprise, surprises
+from .terminal.expected import Surprise, surprises, unanswered
 from .terminal.output import OPERATION_COLUMNS, as_json, write_text
 from .terminal.summary import closing, costs, grouped, performance, verdicts
 from .terminal.timeline import heading, timeline
@@ -72,9 +72,10 @@ class RunAnswer:
     def operations(self) -> list[dict[str, Any]]:
         """One dict for each operation of each run, as operations.csv has it: its times are in ps, its latency in ns."""
         return [
-            dict(zip(OPERATION_COLUMNS, (run.scheme, run.platform, *row), strict=True))
+            {**named, "latency_ns": float(str(named["latency_ns"])) if named["latency_ns"] else None}
             for run in self.runs
             for row in run.outcome.operations
+            for named in [dict(zip(OPERATION_COLUMNS, (run.scheme, run.platform, *row), strict=True))]
         ]
 
     def figures(self) -> dict[str, Figure]:
@@ -186,7 +187,10 @@ class CrashAnswer:
         lines = [*title(self.scenario), *verdicts(outcomes, self.unexpected), ""]
         for case in self.cases:
             lines += [case.timeline(), ""]
-        return "\n".join([*lines, *closing(self.unexpected, sum(len(one.verdicts) for one in self.explorations))])
+        judged = sum(len(one.verdicts) for one in self.explorations)
+        reports = [outcome.crash for outcome in outcomes if outcome.crash is not None]
+        left = [unanswered(one, self.scenario.expect, scheme(one.scheme).claims) for one in reports]
+        return "\n".join([*lines, *closing(self.unexpected, judged, left)])
 
     def _repr_html_(self) -> str:
         from .pages import notebook

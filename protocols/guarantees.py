@@ -6,7 +6,7 @@ A name here says nothing about which scheme has it: verdicts come out of histori
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 
@@ -73,4 +73,18 @@ def claimed(claims: Claims, condition: str, platform: str, fault: str, *, one_wr
     """
     circumstances = f"{platform}, {re.sub(_INDEX, '', fault)}{f', {ONE_WRITER}' if one_writer else ''}"
     where = {str(name): text for name, text in claims.items()}.get(condition)
-    return where is not None and (where == ALWAYS or any(covers(part, circumstances) for part in where.split(";")))
+    return where is not None and (
+        where.strip() == ALWAYS or any(covers(part, circumstances) for part in where.split(";"))
+    )
+
+
+def misplaced(claims: Claims | Mapping[str, str], known: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Conditions, each with a part of where it is claimed that is not ``known``, so that it would claim nothing.
+
+    Beside a platform in a file of a user's own, whose switches and devices nobody here knows, all parts are taken.
+    """
+    for condition, where in claims.items():
+        for alternative in [] if where.strip() == ALWAYS else where.split(";"):
+            parts = [part.strip() for part in alternative.split(",")]
+            if not any(part.endswith((".yaml", ".yml")) for part in parts):
+                yield from ((str(condition), part) for part in parts if not known(part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from .errors import InputError, Mistake, nearest
@@ -53,3 +54,11 @@ def nearest_file(path: Path) -> str | None:
         return None
     stem = nearest(path.stem, stems)  # without the ending, which would make all YAML files alike
     return str(path.parent / stems[stem]) if stem else None
+
+
+def keep_inputs(target: Path, inputs: Iterable[str | Path], option: str) -> None:
+    """Raise InputError where the file that an option has written is one that the command reads."""
+    for one in inputs:
+        if os.path.exists(target) and os.path.exists(one) and os.path.samefile(target, one):
+            found = f"{target}, which the command reads"
+            raise InputError(Mistake(found, "a file to write that is not its input", field=option))

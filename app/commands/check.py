@@ -76,7 +76,7 @@ def main(options: argparse.Namespace) -> int:
     if options.html is not None:
         from ..pages.history import page
 
-        write_text(options.html, page(reports[0]), "--html")
+        write_text(options.html, page(reports[0]), "--html", [path for path, _ in paths])
     if options.json:
         documents = [document(report) for report in reports]
         print(envelope(options, documents[0] if len(reports) == 1 else {"histories": documents}), end="")

@@ -30,16 +30,19 @@ COMMAND = Command(
 def main(options: argparse.Namespace) -> int:
     """Explore, judge, print, write; returns 0 when all verdicts are as expected, else 1."""
     from ...protocols.registry import scheme
-    from ..terminal.expected import Surprise, surprises
+    from ..terminal.expected import Surprise, surprises, unanswered
     from ..terminal.output import as_trace, footer, write_json
     from ..terminal.summary import by_brute_force, closing, crash_entry, findings, performance, verdicts, with_wall_time
 
     began = time.monotonic()
     scenario, outcomes, target = simulate(options, crash=True)
     odd: list[Surprise] = []
+    left = []
     for outcome in outcomes:
         assert outcome.crash is not None
-        odd += surprises(outcome.crash, scenario.expect, scheme(outcome.scheme).claims)
+        foreseen = scenario.expect, scheme(outcome.scheme).claims
+        odd += surprises(outcome.crash, *foreseen)
+        left.append(unanswered(outcome.crash, *foreseen))
     places = [
         (index, number)
         for index, outcome in enumerate(outcomes)
@@ -81,6 +84,6 @@ def main(options: argparse.Namespace) -> int:
         found = findings(outcomes, paths)
         lines += [*found, ""] if found else ["no counterexamples", ""]
         lines += [line for subject, brute in brutes for line in by_brute_force(subject, brute)]
-        lines += [*closing(odd, judged), "", *footer(target, page_of(options))]
+        lines += [*closing(odd, judged, left), "", *footer(target, page_of(options))]
         print("\n".join(lines))
     return 1 if odd or not all(brute.agree for _, brute in brutes) else 0

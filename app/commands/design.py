@@ -76,17 +76,12 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _configuration(options: argparse.Namespace) -> Configuration:
-    from ...validation.matrix.configurations import configurations
+    from ...validation.matrix.configurations import configuration
 
     if options.platform is None:
         expected = "a platform (rpsim list platforms) or a label such as 'adr, ddio on'"
         raise InputError(Mistake("no --platform", expected, field="rpsim design"))
-    try:
-        return configurations([options.platform])[0]
-    except InputError as error:
-        raise InputError(
-            [Mistake(m.found, m.expected, m.file, m.line, "--platform", m.nearest) for m in error.mistakes]
-        ) from None
+    return configuration(options.platform, "--platform")
 
 
 def explore(configuration: Configuration, steps: int, jobs: int, seed: int, scratch: Path) -> DesignSearch:

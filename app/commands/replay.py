@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     for difference in differences(path, example):
         print(f"{path}: simulated again, but differently ({difference})", file=sys.stderr)
     if options.perfetto is not None:
-        write_text(options.perfetto, as_trace(example.trace), "--perfetto")
+        write_text(options.perfetto, as_trace(example.trace), "--perfetto", [path])
     case = example.case
     where = " on ".join(str(case[key]) for key in ("scheme", "platform") if key in case)
     if options.json:

@@ -79,7 +79,7 @@ def _crash(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> dict[s
             scheme: _sentences([report for report in reports if report.scheme == scheme])
             for scheme in dict.fromkeys(report.scheme for report in reports)
         },
-        "tail": wrong if unexpected else "All verdicts are as expected.",
+        "tail": wrong if unexpected else "No verdict differs from what was expected.",
         **verdicts(outcomes, unexpected),
         "examples": _counterexamples(outcomes, summary),
     }

@@ -71,8 +71,18 @@ def surprises(report: Judged, expect: Expect, claims: Claims) -> list[Surprise]:
             if verdict != by_scenario[condition]:
                 wanted = by_scenario[condition]
                 answer.append(Surprise(report.scheme, report.platform, condition, verdict, wanted, "scenario"))
-        elif verdict == "violated" and claimed(
-            claims, condition, report.platform, report.fault, one_writer=report.one_writer
-        ):
+        elif verdict == "violated" and _claimed(claims, condition, report):
             answer.append(Surprise(report.scheme, report.platform, condition, verdict, "holds", "claim"))
     return answer
+
+
+def unanswered(report: Judged, expect: Expect, claims: Claims) -> tuple[int, int]:
+    """How many verdicts neither the scenario nor a claim foresees, and how many are claimed and undecided."""
+    by_scenario = expected(expect, report.scheme, report.platform)
+    left = {str(name): str(verdict) for name, verdict in report.verdicts.items() if str(name) not in by_scenario}
+    promised = [condition for condition in left if _claimed(claims, condition, report)]
+    return len(left) - len(promised), sum(left[condition] == "undecided" for condition in promised)
+
+
+def _claimed(claims: Claims, condition: str, report: Judged) -> bool:
+    return claimed(claims, condition, report.platform, report.fault, one_writer=report.one_writer)

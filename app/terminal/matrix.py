@@ -93,7 +93,8 @@ def _costs(rows: Sequence[PrimitiveRow], labels: Sequence[str]) -> list[str]:
         out = out[1:]
     units = (
         f"Latency p50 in us by the update's size{order}; CPU of the responder in ns and bytes on the wire in "
-        "both directions, for an update of 64 B; millions of updates a second by queue pairs (x1, x8, ...)."
+        f"both directions, for an update of {format_bytes(_middle(timed))}; "
+        "millions of updates a second by queue pairs (x1, x8, ...)."
     )
     return ["what it costs", "", *out, "", *paragraph(units)]
 

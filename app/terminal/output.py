@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import InputError, Mistake
+from ...sim.files import keep_inputs
 
 if TYPE_CHECKING:
     from .work import JobOutcome
@@ -87,9 +88,14 @@ def as_trace(events: Iterable[Mapping[str, Any]]) -> str:
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def write_text(name: str, content: str, option: str) -> None:
-    """Write a file that an option names, complete or not at all; raises InputError if it cannot be written."""
+def write_text(name: str, content: str, option: str, inputs: Iterable[str | Path] = ()) -> None:
+    """Write a file that an option names, complete or not at all; raises InputError if it cannot be written, or is one
+    of the command's ``inputs``.
+    """
     target = Path(name)
+    if os.path.isdir(target):
+        raise InputError(Mistake(f"the folder {target}", "a file to write", field=option))
+    keep_inputs(target, inputs, option)
     draft = target.with_name(f".{target.name}.draft")
     try:
         draft.write_text(content, encoding="utf-8", newline="\n")

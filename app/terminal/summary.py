@@ -184,13 +184,20 @@ def by_brute_force(subject: str, brute: Comparison) -> list[str]:
     return paragraph(f"{subject}: brute force DISAGREES: it found {found}; the explorer {ours}", 0, 2)
 
 
-def closing(surprises: Sequence[Surprise], judged: int) -> list[str]:
-    """Whether all came out as expected."""
-    if not surprises:
-        return [f"as expected: all {plural(judged, 'verdict')}"]
-    lines = [f"NOT as expected: {count(len(surprises))} of {plural(judged, 'verdict')}"]
+def closing(surprises: Sequence[Surprise], judged: int, left: Sequence[tuple[int, int]] = ()) -> list[str]:
+    """Whether all came out as expected; ``left``: of each report, what ``expected.unanswered`` says."""
+    unforeseen, undecided = sum(one for one, _ in left), sum(one for _, one in left)
+    met = judged - unforeseen - undecided
+    if surprises:
+        lines = [f"NOT as expected: {count(len(surprises))} of {plural(judged, 'verdict')}"]
+    elif met == judged:
+        lines = [f"as expected: all {plural(judged, 'verdict')}"]
+    else:
+        lines = [f"as expected: {count(met)} of {plural(judged, 'verdict')}"] if met else []
     for surprise in surprises:
         lines += paragraph(f"! {surprise}", 2, 2)
+    lines += [f"claimed and undecided: {plural(undecided, 'verdict')}"] if undecided else []
+    lines += [f"nothing was expected of {plural(unforeseen, 'verdict')}"] if unforeseen and not surprises else []
     return lines
 
 

@@ -6,13 +6,17 @@ by ``models.primitives``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...models.durability.places import Domain
+from ...models.durability.rules import Placement
 from ...models.primitives.language import Primitive
 from ...models.primitives.reader import read_primitive
-from ...sim.errors import InputError, unknown
-from ..guarantees import Condition
+from ...models.profiles.platform import load_platform, platform_names, platform_settings
+from ...sim.errors import InputError, Mistake, nearest, unknown
+from ..guarantees import ALWAYS, Condition, misplaced
 
 _SHIPPED: dict[tuple[str, tuple[tuple[str, str], ...]], Primitive] = {}
 """By name and switches: the shipped ones that have been read. Nobody changes one."""
@@ -49,6 +53,28 @@ def _checked(found: Primitive) -> Primitive:
         for claim in found.claims
         if claim not in names
     ]
+    wrong += [
+        Mistake(
+            f"'{part}'", "always alone, or a domain, a platform, a switch, a device, as in 'adr, ddio off; eadr'",
+            found.file, None, f"claims.{condition}", nearest(part, {ALWAYS, *_places()} - {part}),
+        )
+        for condition, part in misplaced(found.claims, _is_place)
+    ]  # fmt: skip
     if wrong:
         raise InputError(wrong)
     return found
+
+
+@functools.cache
+def _places() -> frozenset[str]:
+    """Where a primitive may be claimed, all devices aside: the words that the matrix has for a platform."""
+    settings = [one for platform in platform_names() for one in platform_settings(platform).items()]
+    switches = {f"{name} {value}" for name, setting in settings for value in setting.values}
+    domains, orderings = map(str, Domain.terms), map(str, (Placement.STRICT, Placement.RELAXED))
+    return frozenset({*domains, "ddio on", "ddio off", *orderings, *switches, *platform_names()})
+
+
+def _is_place(part: str) -> bool:
+    if part in _places():
+        return True
+    return any("pm" in one.memory and one.memory["pm"].device == part for one in map(load_platform, platform_names()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...sim.errors import nearest
 from ...sim.yaml_source import FieldPath
-from .known import Complaint, SchemeFacts
+from .known import Complaint, Context, SchemeFacts
 
 if TYPE_CHECKING:
     from ...models.profiles.platform import Platform
@@ -40,6 +40,28 @@ def machine_complaints(roles: Mapping[str, RoleCount], platforms: Sequence[str])
         for role, count in roles.items()
         for complaint in _of_platform(load_platform(name), role, count)
     ]
+
+
+def core_complaints(cores: Sequence[str], roles: Mapping[str, RoleCount], context: Context) -> list[Complaint]:
+    """Cores of outages, ``server[0] core 0``, that no scheme's machine has; the most cores count where they differ."""
+    wrong = []
+    for index, core in enumerate(cores):
+        machine, _, number = core.rpartition(" core ")
+        role = machine.partition("[")[0]
+        known = [facts.roles[role].cores_for for facts in context.chosen.values() if role in facts.roles]
+        has = [_cores(count_for, roles.get(role), context) for count_for in known if count_for is not None]
+        if has and int(number) >= max(has):
+            expected = f"a core below {max(has)}: so many cores {machine} has, counted from 0"
+            wrong.append(Complaint(f"'{core}'", expected, None, (index, "core")))
+    return wrong
+
+
+def _cores(cores_for: Callable[[int, int, int], int], count: RoleCount | None, context: Context) -> int:
+    """How many cores a machine has, those of its loads on the network too."""
+    if count is None:
+        return cores_for(context.processes, 1, 1)
+    others = sum(load.kind == "network" for load in count.background)
+    return (count.cores or cores_for(context.processes, count.processes, count.threads)) + others
 
 
 def scheme_complaints(schemes: Mapping[str, SchemeFacts], platforms: Sequence[str]) -> list[Complaint]:

@@ -19,13 +19,15 @@ from itertools import groupby
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer
+from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
 from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS, Failing, usual_kinds
-from ...protocols.guarantees import EXPLORED, NO_FAULT, Condition
+from ...protocols.guarantees import ALWAYS, EXPLORED, NO_FAULT, ONE_WRITER, Claims, Condition, misplaced
 from ...protocols.objects import conditions_of
+from ...sim.errors import InputError, Mistake, nearest
 from ...sim.yaml_source import describe
-from .known import Context, RoleFacts, SchemeFacts, complaint, from_context, name_of
+from .known import Context, KnownNames, RoleFacts, SchemeFacts, complaint, from_context, name_of
 
 IN_RECOVERY = "in recovery"
 AGAIN = f"{POWER} {IN_RECOVERY}"
@@ -208,6 +210,33 @@ def _check(fault: Fault, context: Context) -> None:
     for part in fault.then.parts if fault.then is not None else ():
         if part.at in gone:
             raise complaint(f"'{fault.then}'", f"behind 'then' a machine that is still there: {part.place} is lost")
+
+
+def check_claims(claims: Claims, facts: SchemeFacts, known: KnownNames) -> None:
+    """Raise InputError where a scheme claims something for what is no platform, no switch and no fault of its roles."""
+    switches = [f"{switch} {position}" for switch, all_of in known.switches().items() for position in all_of]
+    places = [*known.platforms, *switches, ONE_WRITER]
+    expected = f"{ALWAYS} alone, or a platform, a switch, '{ONE_WRITER}', a fault without its index"
+    wrong = [
+        Mistake(
+            f"the claim of {condition} for '{part}'", expected,
+            nearest=nearest(part, {ALWAYS, NO_FAULT, *places, *_declared(facts)} - {part}),
+        )
+        for condition, part in misplaced(claims, lambda part: part in places or _may_be_claimed(part, facts))
+    ]  # fmt: skip
+    if wrong:
+        raise InputError(wrong)
+
+
+def _may_be_claimed(text: str, facts: SchemeFacts) -> bool:
+    """Whether a text is a fault of a scheme's roles, in the words that a claim has for it."""
+    try:
+        fault = _read(text)
+    except PydanticCustomError:
+        return False
+    parts = (*fault.parts, *(() if fault.then is None else fault.then.parts))
+    own = all(part.role in facts.roles and part.kind in kinds_of(part.role, facts) for part in parts)
+    return own and fault.family == text
 
 
 def _may_all_fail(fault: Fault, context: Context) -> None:

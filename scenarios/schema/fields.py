@@ -176,6 +176,9 @@ def _parse_rate(value: Any) -> int:
 _MACHINE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*\[\s*(\d{1,6})\s*\]\s*")
 
 
+_CORE = re.compile(r"([^\]]*\])\s+core\s+(\d{1,6})\s*")
+
+
 def _parse_machine(value: Any, context: Context) -> tuple[str, int]:
     match = _MACHINE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -189,11 +192,21 @@ def _parse_machine(value: Any, context: Context) -> tuple[str, int]:
     return role, index
 
 
+def _parse_core(value: Any, context: Context) -> str:
+    """A core of a machine that there is, ``server[0] core 0``; how many cores that has is checked with the roles."""
+    match = _CORE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise complaint(describe(value), "a machine and the number of its core, e.g. 'server[0] core 0'")
+    role, index = _parse_machine(match[1], context)
+    return f"{role}[{index}] core {int(match[2])}"
+
+
 MachineText = Annotated[
     tuple[str, int],
     from_context(_parse_machine),
     PlainSerializer(lambda place: f"{place[0]}[{place[1]}]", return_type=str),
 ]
+CoreText = Annotated[str, from_context(_parse_core)]
 RateBitsPerS = Annotated[
     int, BeforeValidator(_parse_rate), PlainSerializer(lambda rate: f"{rate} b/s", return_type=str)
 ]

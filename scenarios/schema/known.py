@@ -35,6 +35,8 @@ class RoleFacts:
     software: tuple[str, ...] = ()
     at_least: int = 1
     """How many machines play it at least."""
+    cores_for: Callable[[int, int, int], int] | None = None
+    """How many cores a machine of it has, where that is known: for all clients, its processes and its threads."""
 
     @property
     def recovers(self) -> bool:
@@ -87,7 +89,7 @@ class SchemeFacts:
             name: RoleFacts(
                 role.many, role.invokes, role.passive, role.served,
                 role.memory, None if role.counted_by is None else scheme.option(role.counted_by), role.per_client,
-                role.software, 1 if role.at_least_by is None else scheme.option(role.at_least_by),
+                role.software, 1 if role.at_least_by is None else scheme.option(role.at_least_by), role.cores_for,
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip
@@ -149,11 +151,15 @@ class KnownNames:
         if not new:
             return self
         from ...protocols.registry import is_more_than_listed, scheme  # noqa: PLC0415
+        from .faults import check_claims  # noqa: PLC0415  # which is about this module's names
 
         found, refused = dict(self.schemes), dict(self.refused)
         for name in list(filter(is_more_than_listed, new)):  # before a file is loaded that has several of them
             try:
-                found[name] = SchemeFacts.of(scheme(name))
+                kind = scheme(name)
+                facts = SchemeFacts.of(kind)
+                check_claims(kind.claims, facts, replace(self, schemes=found))
+                found[name] = facts
             except InputError as error:
                 if any(mistake.file for mistake in error.mistakes):
                     raise

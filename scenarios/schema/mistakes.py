@@ -16,7 +16,7 @@ from .known import Complaint
 from .listed import ListedWorkload, ScheduledOperation
 from .network import ChosenPacket, NetworkSection
 from .ranking import PageRank
-from .schema import CrashSection, RoleCount, Scenario
+from .schema import CrashSection, Held, Outage, RoleCount, Scenario
 from .transactions import Transactions
 from .workloads import ClientGroup, Ycsb
 
@@ -150,6 +150,10 @@ def _model(path: FieldPath, data: Any) -> type[BaseModel] | None:
             return DrawnFailures if isinstance(data["failures"], dict) else None
         case ("failures", _):
             return Failure
+        case ("outages", _):
+            return Outage
+        case ("held", _):
+            return Held
         case ("workload", "groups", _):
             return ClientGroup
         case ("workload", "operations", _):

@@ -25,12 +25,13 @@ from pydantic import (
 from ...protocols.guarantees import Condition
 from ...sim.errors import nearest
 from ...sim.yaml_source import describe
-from .equipment import KEYS, NEEDED, machine_complaints, scheme_complaints
+from .equipment import KEYS, NEEDED, core_complaints, machine_complaints, scheme_complaints
 from .failures import DrawnFailures, Failure
 from .faults import DOWN_PS, USUAL, Fault, FaultText, conditions_after
 from .fields import (
     MAX_COUNT,
     ConditionName,
+    CoreText,
     Count,
     CountOrZero,
     Ddio,
@@ -120,7 +121,7 @@ class RoleCount(FileMap):
 class Outage(FileMap):
     """A stretch of time in which a core does nothing, as when an interrupt or a hypervisor has it."""
 
-    core: str = Field(pattern=r"^.+\[\d+\] core \d+$", description="the core, e.g. 'server[0] core 0'")
+    core: CoreText = Field(description="the core, e.g. 'server[0] core 0'")
     at_ps: InstantPs = Field(alias="at", description="when it begins, e.g. '1.2 us'")
     for_ps: InstantPs = Field(alias="for", description="how long it lasts, e.g. '10 us'")
 
@@ -279,6 +280,14 @@ class Scenario(FileMap):
     @classmethod
     def _platforms_have_what_they_need(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         wrong = scheme_complaints(context_of(info).chosen, _platforms(info))
+        if wrong:
+            raise collect(wrong)
+        return value
+
+    @field_validator("outages", mode="after")
+    @classmethod
+    def _machines_have_the_cores(cls, value: tuple[Outage, ...], info: ValidationInfo) -> tuple[Outage, ...]:
+        wrong = core_complaints([one.core for one in value], info.data.get("roles", {}), context_of(info))
         if wrong:
             raise collect(wrong)
         return value

@@ -43,6 +43,7 @@ def test_a_run_is_that_of_the_command_line(capsys, tmp_path):
     assert records[1]["p50_ns"] == entry["latency_ns"]["put"]["p50"] and records[1]["seed"] == 7
     rows = answer.operations()
     assert len(rows) == 24 and {"invoke_ps", "latency_ns", "platform"} <= rows[0].keys()
+    assert all(abs(row["latency_ns"] * 1000 - (row["return_ps"] - row["invoke_ps"])) < 1 for row in rows)
     assert "p50 us" in str(answer) and "client-active" in str(answer)
     assert "p50, us" in unescape(answer._repr_html_())
 
@@ -65,6 +66,12 @@ def test_a_case_that_is_saved_replays(crashed, tmp_path, capsys):
     crashed.cases[0].save(file)
     assert main(["replay", str(file)]) == 0
     assert crashed.cases[0].timeline().splitlines()[-1] in capsys.readouterr().out
+    saved = file.read_text()
+    assert main(["replay", str(file), "--perfetto", str(file)]) == 2
+    assert f"--perfetto: found {file}, which the command reads" in capsys.readouterr().err
+    assert file.read_text() == saved
+    with pytest.raises(rpsim.InputError, match=r"path: found the folder \., expected a file to write"):
+        crashed.cases[0].save(".")
     with pytest.raises(rpsim.InputError, match="cannot be written"):
         crashed.cases[0].save(tmp_path / "no such folder" / "case.json")
 

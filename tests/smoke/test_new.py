@@ -61,7 +61,7 @@ def test_a_new_scheme_has_a_name_of_its_own(folder, capsys):
 def test_a_new_scenario_runs_and_is_as_it_expects(folder, capsys):
     assert main(["new", "scenario", "mine"]) == 0
     assert main(["crash", "mine.yaml", "--set", "workload.operations=8", "--no-report", "--jobs", "1"]) == 0
-    assert "as expected: all" in capsys.readouterr().out
+    assert "\nas expected: " in capsys.readouterr().out
 
 
 def test_a_new_litmus_test_holds_and_with_a_write_it_does_not(folder, capsys):

@@ -110,6 +110,19 @@ def test_the_command_writes_it(tmp_path, capsys):
     assert "--html: found " in capsys.readouterr().err
 
 
+def test_the_page_replaces_no_history_and_no_folder(tmp_path, monkeypatch, capsys):
+    text = (EXAMPLES / "lost-update.jsonl").read_text()
+    (tmp_path / "h.jsonl").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for target, message in (
+        (str(tmp_path / "h.jsonl"), "h.jsonl, which the command reads, expected a file to write that is not its input"),
+        (".", "the folder ., expected a file to write"),
+    ):
+        assert main(["check", "h.jsonl", "--html", target]) == 2
+        assert message in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == [text]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 import rpsim
 from rpsim.app.main import BUG, WRONG_INPUT, main
+from rpsim.protocols.registry import schemes
+from rpsim.scenarios.schema.faults import check_claims
+from rpsim.scenarios.schema.known import KnownNames
 
 COUNTER = Path(rpsim.__file__).parent / "docs" / "examples" / "counter.py"
 STORED = '            server = self.scheme.roles["server"][0]\n            address'
@@ -47,6 +51,37 @@ def test_the_file_and_the_line_of_the_scheme_are_named(command, line, found, tmp
     (said,) = [row for row in capsys.readouterr().err.splitlines() if "found" in row]
     assert said.startswith(f"wrong.py:{at}: found ") and found in said
     assert said.endswith("expected code that runs without an error of its own")
+
+
+def test_a_claim_for_a_place_that_there_is_not(tmp_path, monkeypatch, capsys):
+    wrong(tmp_path, "pass")
+    text = (tmp_path / "wrong.py").read_text(encoding="utf-8")
+    claims = 'claims: ClassVar[Claims] = {Condition.DURABLE: "CLAIM"}'
+    text, count = re.subn(r"claims: ClassVar\[Claims\] = .*", claims, text)
+    assert count == 1
+    monkeypatch.chdir(tmp_path)
+    for number, (claim, hint) in enumerate(
+        {
+            "ddio offf": "; did you mean 'ddio off'?",
+            "server[0] power": "; did you mean 'server power'?",
+            "optane-adr, sever process": "; did you mean 'server process'?",
+        }.items()
+    ):
+        Path(f"claim{number}.py").write_text(text.replace("CLAIM", claim), encoding="utf-8")
+        Path("run.yaml").write_text(RUN.format(file=f"claim{number}.py", name="wrong-counter"), encoding="utf-8")
+        assert main(["crash", "run.yaml"]) == WRONG_INPUT
+        part = claim.rpartition(", ")[2]
+        expected = (
+            f"schemes[0]: found the claim of durable for '{part}', expected always alone, or a platform, a switch"
+        )
+        said = capsys.readouterr().err
+        assert expected in said and said.endswith(hint + "\n")
+
+
+def test_shipped_schemes_claim_what_can_be_claimed():
+    known = KnownNames.shipped()
+    for name, facts in known.schemes.items():
+        check_claims(schemes()[name].claims, facts, known)
 
 
 @pytest.mark.long

@@ -179,6 +179,20 @@ def test_a_claim_that_is_no_condition(tmp_path):
         primitive(tmp_path / "p.yaml")
 
 
+def test_a_claim_for_a_place_that_there_is_not(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text(HEADER + 'claims: {durable: always, no_lost_ack: "adr, ddio offf; eadrr; always; haishen5"}\n')
+    with pytest.raises(InputError) as caught:
+        primitive(path)
+    expected = "expected always alone, or a domain, a platform, a switch, a device, as in 'adr, ddio off; eadr'"
+    found = (("ddio offf", "; did you mean 'ddio off'?"), ("eadrr", "; did you mean 'eadr'?"), ("always", ""))
+    assert [str(mistake) for mistake in caught.value.mistakes] == [
+        f"{path}: claims.no_lost_ack: found '{part}', {expected}{hint}" for part, hint in found
+    ]
+    path.write_text(HEADER + 'claims: {durable: "optane-adr, ddio off, ro; mine.yaml, turbo on"}\n')
+    assert primitive(path).claims
+
+
 # the starting point, the schema, the page -----------------------------------------------------------------------------
 
 

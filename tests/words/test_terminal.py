@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from rpsim.app.terminal.expected import covers, expected, surprises
+from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
 from rpsim.app.terminal.text import table
 from rpsim.app.terminal.timeline import heading, timeline
-from rpsim.protocols.guarantees import ALWAYS, Condition
+from rpsim.protocols.guarantees import ALWAYS, Condition, Verdict
 from rpsim.validation.crash.findings import TimelineRow
 
 from . import fakes
@@ -119,6 +119,23 @@ def test_the_table_of_verdicts_marks_what_is_not_as_expected():
           ! saw on optane-adr, ddio on: durable violated, but the scenario expects holds
         """)
     assert closing([], 6) == ["as expected: all 6 verdicts"]
+
+
+def test_the_last_line_counts_only_what_was_expected_or_claimed_and_is_decided():
+    report = fakes.outcomes()[4].crash  # committed and no_lost_ack hold, durable is violated
+    assert unanswered(report, {}, {}) == (3, 0)
+    assert unanswered(report, {"saw": {"durable": "violated"}}, {"committed": "always", "no_lost_ack": "ddio off"}) == (
+        1,
+        0,
+    )
+    unknown = replace(report, verdicts=dict.fromkeys(report.verdicts, Verdict.UNDECIDED))
+    assert unanswered(unknown, {"saw": {"durable": "undecided"}}, {"committed": "always"}) == (1, 1)
+    assert closing([], 3, [(3, 0)]) == ["nothing was expected of 3 verdicts"]
+    assert closing([], 6, [(1, 0), (1, 1)]) == [
+        "as expected: 3 of 6 verdicts",
+        "claimed and undecided: 1 verdict",
+        "nothing was expected of 2 verdicts",
+    ]
 
 
 def test_the_table_of_performance_names_its_units():

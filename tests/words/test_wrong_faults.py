@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (whole lines of output)
-"""Faults that cannot be explored, on the command line: one line that names what was found and expected, exit 2."""
+"""Faults that cannot be explored and outages of no core, on the command line: one line that names what was found and expected, exit 2."""
 
 # ruff: noqa: E501
 import pytest
@@ -29,6 +29,11 @@ workload: {kind: ycsb, mix: update-only, keys: 1, value: 8 B, operations: 2}
         ("crash.fault=mirror[0] + mirror power", "found 'mirror[0]' twice, expected each machine once"),
         ("crash.fault=client[0] process in recovery", "found 'process in recovery', expected something of a client that may fail: power, process"),
         ("crash.down=soon", "found 'soon', expected a time from the start with its unit, e.g. '1.2 us'"),
+        ("outages=[{core: 'primry[0] core 0', at: 1 us, for: 1 us}]", "outages[0].core: found 'primry', expected a role of these schemes: client, primary, mirror; did you mean 'primary'?"),
+        ("outages=[{core: 'primary[5] core 0', at: 1 us, for: 1 us}]", "outages[0].core: found 'primary[5]', expected an index below 1: so many primary machines there are, counted from 0"),
+        ("outages=[{core: 'client[1] core 999', at: 1 us, for: 1 us}]", "outages[0].core: found 'client[1] core 999', expected a core below 1: so many cores client[1] has, counted from 0"),
+        ("outages=[{core: 'primary[0] cor 0', at: 1 us, for: 1 us}]", "outages[0].core: found 'primary[0] cor 0', expected a machine and the number of its core, e.g. 'server[0] core 0'"),
+        ("outages=[{cor: 'primary[0] core 0', at: 1 us, for: 1 us}]", "outages[0].cor: found the unknown key 'cor', expected one of core, at, for; did you mean 'core'?"),
     ],
 )  # fmt: skip
 def test_one_line_and_exit_2(changed, told, tmp_path, capsys):

@@ -41,6 +41,7 @@ _OVER = (
     "all instants of the schedule and all images of the lines that recovery and reads look at; "
     "writes of different channels to one line in the schedule's order, at most one torn write a line"
 )
+_OVER_TIMED = "all instants of the schedule, each with the one image that its timing leaves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,8 @@ class Explorer:
         sample: int | None,
         progress: Callable[[float], None] | None,
     ) -> Exploration:
-        found = Exploration(timed=self._timed, violating_states=dict.fromkeys(sorted(self._conditions), 0))
+        over = _OVER_TIMED if self._timed else _OVER
+        found = Exploration(timed=self._timed, over=over, violating_states=dict.fromkeys(sorted(self._conditions), 0))
         instants = self.instants()
         looked_at = self._sampled(len(instants), sample, found)
         dirty: set[Hashable] = set(self._objects)  # objects to judge

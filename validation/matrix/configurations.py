@@ -94,6 +94,22 @@ def configurations(names: Sequence[str]) -> list[Configuration]:
     return list(found.values())
 
 
+def configuration(name: str, field: str) -> Configuration:
+    """The one configuration that a name means. Raises InputError for a name that means several, and for an unknown one;
+    ``field`` is where the name stands.
+    """
+    try:
+        found = configurations([name])
+    except InputError as error:
+        raise InputError(
+            [Mistake(m.found, m.expected, m.file, m.line, field, m.nearest) for m in error.mistakes]
+        ) from None
+    if len(found) > 1:
+        expected = " or ".join(f"'{one.label}'" for one in found)
+        raise InputError(Mistake(f"'{name}', which is {len(found)} platforms", expected, field=field))
+    return found[0]
+
+
 def _named(name: str) -> Iterable[Configuration]:
     if name in SETS:
         return list(SETS[name]())
@@ -101,7 +117,7 @@ def _named(name: str) -> Iterable[Configuration]:
     parts = {part.strip() for part in name.split(",")}
     fitting = [one for label, one in labels.items() if parts <= set(label.split(", "))]
     if fitting:
-        return [labels[name]] if name in labels else [one for one in fitting if len(one.label) == len(fitting[0].label)]
+        return [labels[name]] if name in labels else fitting
     platform = name.partition(", ddio ")[0]
     try:
         settings = platform_settings(platform)

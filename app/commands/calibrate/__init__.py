@@ -96,7 +96,7 @@ def main(options: argparse.Namespace) -> int:
     base = base_of(options)
     platform = base.platform()
     if options.write is not None:
-        check_target(Path(options.write), options.force)
+        check_target(Path(options.write), options.force, inputs=options.subject)
     largest = prepared(options)
     what = f"calibrate {platform.name}"
     share, knobs = _share(options.hold_out), _knobs(options, base.platform())
@@ -122,7 +122,7 @@ def prepared(options: argparse.Namespace) -> int:
     from ....validation.measuring.calibrate.profile import check_target
 
     if options.html is not None:
-        check_target(Path(options.html), True, "--html")
+        check_target(Path(options.html), True, "--html", options.subject)
     return _size(options.largest)
 
 

@@ -36,7 +36,8 @@ def main(options: argparse.Namespace) -> int:
         for lab in labs:
             results.append(mark(lab, desk_of(lab, options.above), gather=True, done=shown.update))
     if options.gradescope is not None:
-        write_text(options.gradescope, as_json(gradescope(results)), "--gradescope")
+        work = [desk_of(lab, options.above) / starter.name for lab in labs for starter in lab.starters()]
+        write_text(options.gradescope, as_json(gradescope(results)), "--gradescope", work)
     if options.otter is not None:
         Path(options.otter).mkdir(parents=True, exist_ok=True)
         for lab in labs:

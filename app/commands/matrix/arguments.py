@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ....sim.errors import InputError
+from ....sim.errors import InputError, Mistake
 
 
 @contextmanager
@@ -34,8 +34,15 @@ def listed(text: str | None) -> list[str]:
 
 
 def named(options: argparse.Namespace) -> list[str]:
-    """The names that are the command's arguments, each perhaps several with commas between them."""
-    return [name for text in options.subject for name in listed(text)]
+    """The names that are the command's arguments, each perhaps several with commas between them.
+
+    Raises InputError for a name that stands there twice.
+    """
+    names = [name for text in options.subject for name in listed(text)]
+    twins = dict.fromkeys(name for name in names if names.count(name) > 1)
+    if twins:
+        raise InputError([Mistake(f"'{name}' twice", "each name once", field="rpsim matrix") for name in twins])
+    return names
 
 
 def platforms(text: str | None, usual: str) -> list[str]:

@@ -18,13 +18,13 @@ SHAPES = ("word", "line")
 
 def _judged(task: LabTask) -> tuple[str, CellFinding]:
     """The first shape that is not durable, or the last one."""
-    from ....validation.matrix.configurations import configurations
+    from ....validation.matrix.configurations import configuration
     from ....validation.matrix.judging import judge
 
-    (configuration,) = configurations([task.given("on")])
+    where = configuration(task.given("on"), "on")
     path = task.file(task.given("file")).as_posix()
     for shape in SHAPES:
-        found = judge(f"{shape} over {path}", configuration)
+        found = judge(f"{shape} over {path}", where)
         if not found.durable:
             break
     return shape, found
@@ -46,11 +46,11 @@ def durable(task: LabTask) -> LabFinding:
 
 @lru_cache(maxsize=64)
 def _p50_ns(primitive: str, on: str, size_bytes: int) -> float:
-    from ....validation.matrix.configurations import configurations
+    from ....validation.matrix.configurations import configuration
     from ....validation.matrix.timing import measure
 
-    (configuration,) = configurations([on])
-    costs = measure(primitive, configuration, sizes=(size_bytes,), queue_pairs=())
+    where = configuration(on, "on")
+    costs = measure(primitive, where, sizes=(size_bytes,), queue_pairs=())
     return costs.latency[size_bytes].p50_ns
 
 

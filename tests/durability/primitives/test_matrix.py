@@ -126,6 +126,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(name, close):
 def test_platforms_are_named_by_label_set_or_profile():
     assert {one.label for one in usual()} <= set(CONFIGURATIONS)
     assert [one.label for one in configurations(["eadr, ddio off"])] == ["eadr, ddio off"]
+    part = [one.label for one in configurations(["ddio off"])]
+    assert part == [label for label in CONFIGURATIONS if "ddio off" in label] and len(part) == 16
     assert [one.label for one in configurations(["optane-adr"])] == ["optane-adr, ddio on", "optane-adr, ddio off"]
     assert [one.vary()["ddio"] for one in configurations(["optane-adr, ddio off"])] == [["off"]]
     with pytest.raises(InputError, match="expected 'optane-adr' or 'optane-adr, ddio on' or 'optane-adr, ddio off'"):

@@ -28,6 +28,12 @@ def test_a_row_its_case_and_its_page(capsys, tmp_path):
 
 
 @pytest.mark.long
+def test_the_legend_names_the_size_that_was_timed(capsys, tmp_path):
+    said = printed(capsys, "matrix", *CELL[:-1], "65 B", "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
+    assert "for an update of 65 B;" in " ".join(said.split())
+
+
+@pytest.mark.long
 def test_the_page_has_everything_in_it(capsys, tmp_path):
     printed(capsys, "matrix", *CELL, "--quick", "--jobs", "1", "--out", str(tmp_path), status=0)
     [page] = tmp_path.glob("*/matrix.html")
@@ -44,7 +50,12 @@ def test_the_page_has_everything_in_it(capsys, tmp_path):
         (["matrix", "--sizes", "7 B"], "8 B to 1 MiB"),
         (["matrix", "schemes", "sawn"], "saw"),
         (["matrix", "groups", "chain", "--faults", "replica[7] lost"], "--faults: found 'replica[7] lost', expected"),
+        (["matrix", "primitives", "no-flush,wflush", "no-flush"], "found 'no-flush' twice, expected each name once"),
         (["design"], "no --platform"),
+        (
+            ["design", "--platform", "quick"],
+            "found 'quick', which is 4 platforms, expected 'adr, ddio on' or 'adr, ddio",
+        ),
         (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
         (["matrix", "--primitives", "x"], "rpsim matrix primitives x"),
     ],

@@ -13,17 +13,19 @@ import yaml
 
 from ....models.profiles.platform import load_platform, platform_names
 from ....sim.errors import InputError, Mistake
+from ....sim.files import keep_inputs
 from .calibration import Calibration, Fitted, rms
 
 
-def check_target(path: Path, force: bool, option: str = "--write") -> None:
-    """Raise InputError unless a file may be written there; called before the work, not after."""
+def check_target(path: Path, force: bool, option: str = "--write", inputs: Sequence[str] = ()) -> None:
+    """Raise InputError unless a file may be written there that is no input; called before the work, not after."""
     if path.is_dir():
         raise InputError(Mistake(f"the folder {path}", "a name for a file", field=option))
     if not path.absolute().parent.is_dir():
         raise InputError(Mistake(f"'{path}' in a folder that is not there", "a folder that is there", field=option))
     if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
         raise InputError(Mistake(f"'{path}' in a folder that is not writable", "one to write into", field=option))
+    keep_inputs(path, inputs, option)
     if path.exists() and not force:
         raise InputError(Mistake(f"{path}, which is there already", "a new name, or --force", field=option))
 
