@@ -67,11 +67,16 @@ RUN_NEW = ["run", "own.yaml", "--jobs", "1", "--set", "workload.operations=6"]
         ("def probe", "def prob", 58, "Store: found no probe(), expected all that a scheme has to have"),
         ("def perform", "def perfom", 58, "Store: found no Client.perform(), expected all"),
         ("    title = ", "    heading = ", 58, "Store: found no title, expected all"),
-        ('return b"durable"', 'return "durable"', 113, "Server.on_put: found a reply that is 'durable', expected bytes"),
+        (
+            'return b"durable"',
+            'return "durable"',
+            113,
+            "Server.on_put: found a reply that is 'durable', expected bytes",
+        ),
         ('return b"durable"', "return None", 113, "Server.on_put: found a reply that is None, expected bytes"),
         ('return b"durable"', "return bytes(100_000)", 113, "found a reply of 100,000 bytes, expected bytes, at most"),
         ('return b"durable"', "yield 5", 0, "found RuntimeError: serve yields 5: an event, or HOLD"),
-        ("step = request.step", "step = request.step; yield 5", 0, "yields \"5\": an event, or HOLD"),
+        ("step = request.step", "step = request.step; yield 5", 0, 'yields "5": an event, or HOLD'),
         ('return b"durable"', "self.versionz", 0, "object has no attribute 'versionz', expected code"),
     ],
 )
