@@ -23,8 +23,8 @@ from ..sim.units import parse_duration_ps
 from ..validation.histories.check import check_history, uncollected
 from ..validation.histories.read import parse_history, read_history
 from ..validation.oracle.search.general import BUDGET
-from .arguments import listed, whole
 from .answers import CheckAnswer, CrashAnswer, RunAnswer, check_answer, crash_answer, run_answer
+from .arguments import listed, whole
 from .commands.run import check_size
 from .terminal.work import Job, JobOutcome, perform_all
 
