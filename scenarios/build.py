@@ -56,10 +56,12 @@ class Draft:
     @staticmethod
     def opened(name_or_path: str | os.PathLike[str]) -> Draft:
         """A shipped scenario by its name, or a file by its path; raises InputError with the nearest name."""
-        if not isinstance(name_or_path, str | os.PathLike):
+        try:
+            path = os.fspath(name_or_path)
+        except TypeError:
             expected = "a shipped scenario's name, the path of a file, a Draft or a Scenario"
-            raise InputError(Mistake(repr(name_or_path), expected, field="argument scenario"))
-        source = read_yaml(find_scenario(os.fspath(name_or_path)))
+            raise InputError(Mistake(repr(name_or_path), expected, field="argument scenario")) from None
+        source = read_yaml(find_scenario(path))
         return Draft(source, source.mapping(EXPECTED_ROOT))
 
     @staticmethod

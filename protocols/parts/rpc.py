@@ -136,7 +136,7 @@ class Listener(Listening):
             handler, request = self._handlers[kind], kind.unpack(message[1:])
         yield from thread.compute()
         reply = yield from handler(thread, request)
-        if not isinstance(reply, bytes | bytearray | memoryview) or len(reply) > end.length:
+        if not isinstance(reply, bytes) or len(reply) > end.length:
             found = f"a reply of {len(reply):,} bytes" if isinstance(reply, bytes) else f"a reply that is {reply!r}"
             raise error_of(handler, found, f"bytes, at most {end.length:,} of them (message_bytes of the listener)")
         yield from thread.store(end.send, reply)
