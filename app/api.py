@@ -24,6 +24,7 @@ from ..validation.histories.check import check_history, uncollected
 from ..validation.histories.read import parse_history, read_history
 from ..validation.oracle.search.general import BUDGET
 from .answers import CheckAnswer, CrashAnswer, RunAnswer, check_answer, crash_answer, run_answer
+from .arguments import listed, whole
 from .commands.run import check_size
 from .terminal.work import Job, JobOutcome, perform_all
 
@@ -94,6 +95,12 @@ def check(
     that apply), ``budget`` is how many steps a search may take, ``loss`` the time of ``bounded_loss`` (``"250 us"``).
     Raises InputError; an event's number stands for its line.
     """
+    if not isinstance(history, str | os.PathLike):
+        history = listed("history", history, object, "events as dicts, or the path of a file")
+    names = [str(name) for name in listed("conditions", conditions, str, "names of conditions")]
+    if model is not None and not isinstance(model, str):
+        raise InputError(Mistake(repr(model), "the name of a model", field="argument model"))
+    whole("budget", budget, "a whole number of steps")
     try:
         loss_ps = None if loss is None else parse_duration_ps(loss)
     except ValueError:
@@ -103,13 +110,12 @@ def check(
             read = read_history(Path(history))
         else:
             read = parse_history("".join(json.dumps(plain(event)) + "\n" for event in history), "history")
-        report = check_history(read, model, [str(name) for name in conditions], budget, loss_ps=loss_ps)
+        report = check_history(read, model, names, budget, loss_ps=loss_ps)
     return check_answer(report)
 
 
 def _perform(scenario: Scenario, jobs: int, *, crash: bool) -> list[JobOutcome]:
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise InputError(Mistake(f"{jobs!r}", "a whole number of processes, at least 1", field="argument jobs"))
+    whole("jobs", jobs, "a whole number of processes")
     variants = len(scenario.variants())
     spare = max(1, jobs // variants)
     todo = [Job(scenario, (), None, index, crash, spare) for index in range(variants)]

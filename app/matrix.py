@@ -19,6 +19,7 @@ from ..validation.matrix.configurations import configurations
 from ..validation.matrix.judging import FAULT
 from ..validation.matrix.rows import PrimitiveRow, RowJob, row
 from ..validation.matrix.rows import shapes as checked_shapes
+from .arguments import listed, whole
 from .terminal import matrix as matrix_text
 from .terminal.progress import performed
 from .terminal.timeline import timeline
@@ -140,7 +141,16 @@ def matrix(
     persisted, ``sizes`` are those of the updates that are timed (``"64 B"``), ``queue_pairs`` the numbers of queue
     pairs that throughput is measured with. Raises InputError with all mistakes at once.
     """
-    names = list(known_primitives()) if primitives is None else list(primitives)
+    names = list(known_primitives()) if primitives is None else listed("primitives", primitives, str, "primitives")
+    platforms = listed("platforms", platforms, str, "platforms")
+    shapes = listed("shapes", shapes, str, "shapes")
+    sizes = listed("sizes", sizes, str, "sizes with their units, as in '64 B'")
+    pairs = tuple(
+        whole("queue_pairs", number, "whole numbers of queue pairs")
+        for number in listed("queue_pairs", queue_pairs, int, "whole numbers of queue pairs")
+    )
+    whole("seed", seed, "a whole number", 0)
+    whole("jobs", jobs, "a whole number of processes")
     mistakes: list[Mistake] = []
     for name in names:
         try:
@@ -148,7 +158,7 @@ def matrix(
         except InputError as error:
             mistakes += error.mistakes
     try:
-        where = configurations(list(platforms))
+        where = configurations(platforms)
     except InputError as error:
         mistakes += error.mistakes
     try:
@@ -163,6 +173,5 @@ def matrix(
             mistakes.append(Mistake(f"{text!r}", "sizes with their units, as in '64 B'", field="argument sizes"))
     if mistakes:
         raise InputError([replace(one, field=re.sub("^--", "argument ", one.field or "")) for one in mistakes])
-    pairs = tuple(queue_pairs)
     todo = [RowJob(name, one, judged, tuple(timed), pairs, seed) for name in names for one in where]
     return MatrixAnswer(tuple(performed("matrix", row, todo, jobs)), seed)

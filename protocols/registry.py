@@ -13,7 +13,7 @@ from ..sim.errors import InputError, Mistake, nearest
 from .naming import Mode
 from .naming.names import NamePart, ParsedName, parse_name, place
 from .naming.options import Option, chosen_of
-from .naming.own import LOADED, example_of, load_file
+from .naming.own import LOADED, error_of, example_of, load_file
 from .primitives import primitive
 from .scheme import ANY_PRIMITIVE, Scheme
 
@@ -121,7 +121,7 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
         module = load_file(parsed.file)
         own = {kind.name: kind for kind in Scheme.registry.values() if kind.__module__ == module.__name__}
         if not word and len(own) == 1:
-            return next(iter(own.values()))
+            word = next(iter(own))
     else:
         if word not in Scheme.registry and (example := example_of(word)) is not None:
             load_file(example)
@@ -130,6 +130,8 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
         where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
         expected = f"a scheme: {', '.join(sorted(own))}"
         raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
+    if own[word].__module__ in LOADED and (missing := own[word].missing()):
+        raise error_of(own[word], f"no {', no '.join(missing)}", "all that a scheme has to have (docs/adding.md)")
     return own[word]
 
 

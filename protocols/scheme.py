@@ -343,6 +343,17 @@ class Scheme(ABC):
         return cls.over != ANY_PRIMITIVE and (cls.on is None or hasattr(cls, "mode"))
 
     @classmethod
+    def missing(cls) -> list[str]:
+        """What a scheme has to have and this one does not: attributes, methods, and methods of its clients."""
+        said = ("title", "paper", "section", "operations", "updates", "claims")
+        client = cls.role_types[CLIENT]
+        return [
+            *(name for name in said if not hasattr(cls, name)),
+            *(f"{name}()" for name in sorted(cls.__abstractmethods__)),
+            *(f"Client.{name}()" for name in ("connect", "perform") if getattr(client, name) is getattr(Role, name)),
+        ]
+
+    @classmethod
     def _check_model(cls, name: str) -> None:
         """TypeError if the operations are none of the model's."""
         if cls.model not in RUN:

@@ -56,7 +56,12 @@ class Draft:
     @staticmethod
     def opened(name_or_path: str | os.PathLike[str]) -> Draft:
         """A shipped scenario by its name, or a file by its path; raises InputError with the nearest name."""
-        source = read_yaml(find_scenario(os.fspath(name_or_path)))
+        try:
+            path = os.fspath(name_or_path)
+        except TypeError:
+            expected = "a shipped scenario's name, the path of a file, a Draft or a Scenario"
+            raise InputError(Mistake(repr(name_or_path), expected, field="argument scenario")) from None
+        source = read_yaml(find_scenario(path))
         return Draft(source, source.mapping(EXPECTED_ROOT))
 
     @staticmethod
@@ -79,6 +84,9 @@ class Draft:
 
         One that is None is left out: it has its default again.
         """
+        if not isinstance(values, Mapping) or not all(isinstance(path, str) for path in values):
+            expected = 'a map from paths of fields to values, as in {"workload.keys": 50}'
+            raise InputError(Mistake(repr(values), expected, field="argument set"))
         data, places = copy.deepcopy(dict(self.data)), dict(self.places)
         for path, value in values.items():
             self._put(path, value, f"argument set: {path}", data, places)

@@ -12,6 +12,7 @@ Ties have one rule, and the order of calls is not it. At one instant
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable, Generator
 from heapq import heapify, heappop, heappush
@@ -200,6 +201,9 @@ class Clock(simpy.Environment):
         gc.disable()
         try:
             return self._run(event)
+        except RuntimeError as error:
+            self._show_line(error)
+            raise
         finally:
             if collecting:
                 gc.enable()
@@ -222,6 +226,9 @@ class Clock(simpy.Environment):
                         return None
                     events -= 1
                 self.step()
+        except RuntimeError as error:
+            self._show_line(error)
+            raise
         finally:
             if collecting:
                 gc.enable()
@@ -229,6 +236,12 @@ class Clock(simpy.Environment):
             assert isinstance(process.value, BaseException)
             raise _copied(process.value)
         return process.value
+
+    def _show_line(self, error: RuntimeError) -> None:
+        """Raise SimPy's error for what is no event once more in the code that yielded it, whose line is in no frame."""
+        _, invalid, yielded = str(error).partition("Invalid yield value ")
+        if invalid and (process := self._active_proc) is not None:
+            process._generator.throw(RuntimeError(f"{process.name} yields {yielded}: an event, or HOLD"))
 
     def _run(self, until: simpy.Event | int | None) -> Any:
         if isinstance(until, int):
@@ -283,7 +296,7 @@ def proceed(process: simpy.Process) -> None:
     else:
         if event is not HOLD:
             if not isinstance(event, simpy.Event):
-                raise RuntimeError(f"{process.name} yields {event!r}: an event, or HOLD")
+                generator.throw(RuntimeError(f"{process.name} yields {event!r}: an event, or HOLD"))  # names the line
             callbacks: list[Any] | None = event.callbacks
             if callbacks is None:  # it has happened already
                 process._resume(event)
@@ -295,6 +308,6 @@ def proceed(process: simpy.Process) -> None:
 
 def _copied(error: BaseException) -> BaseException:
     """An undefused failure, as SimPy raises it: a copy with the original as its cause."""
-    copy = type(error)(*error.args)
-    copy.__cause__ = error
-    return copy
+    again = copy.copy(error)
+    again.__cause__ = error
+    return again

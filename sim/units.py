@@ -152,3 +152,8 @@ def _fixed(value: int, factor: int, decimals: int) -> str:
 
 def _trim(text: str) -> str:
     return text.rstrip("0").rstrip(".")
+
+
+def numeral(number: float) -> str:
+    """A bound as messages have it: ``1,000,000,000``, ``0.5``."""
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"

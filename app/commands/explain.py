@@ -24,6 +24,7 @@ COMMAND = Command(
     ),
 )
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
+CONDITIONS = GLOSSARY.with_name("conditions.md")
 
 
 class Entry(NamedTuple):
@@ -51,9 +52,7 @@ def main(options: argparse.Namespace) -> int:
     from ..terminal.text import paragraph
 
     term = " ".join(options.subject)
-    found = [
-        entry for entry in entries() if term.casefold() in {name.casefold() for name in (entry.words, *entry.names)}
-    ]
+    found = known(term)
     named = [] if found else _named(term)
     if options.json:
         rows = [{"words": one.words, "text": _plain(one.text), "see": one.others} for one in found]
@@ -81,10 +80,25 @@ def entries() -> Iterator[Entry]:
             yield Entry(words, text, chapter)
 
 
+def conditions() -> Iterator[Entry]:
+    """The conditions that verdicts are about, as their page has them."""
+    above = ""
+    for line in CONDITIONS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `"):
+            words, text, where = line.strip("| ").split(" | ")
+            above = above if where == "the same" else where
+            yield Entry(words, f"a *condition*: {text} (applies to: {above})", "Conditions")
+
+
 def known(term: str) -> list[Entry]:
-    """The entries of a word, in whatever case."""
-    wanted = term.casefold()
-    return [entry for entry in entries() if wanted in map(str.casefold, (entry.words, *entry.names))]
+    """The entries of a word, in whatever case and number; else those whose text has it in italics or as code."""
+    wanted = _plain(term).casefold()
+    every = [*entries(), *conditions()]
+    for either in ({wanted}, {wanted.removesuffix("s")}):
+        found = [one for one in every if either & {_plain(name).casefold() for name in (one.words, *one.names)}]
+        if found:
+            return found
+    return [one for one in every if re.search(rf"[*`]{re.escape(wanted)}[*`]", one.text, re.IGNORECASE)]
 
 
 def _named(term: str) -> list[dict[str, str]]:

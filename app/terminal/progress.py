@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
+from typing_extensions import override
 
 from ...sim.jobs.runner import JobRunner, Workers
 from .text import WIDTH
 
 _Job = TypeVar("_Job")
 _Answer = TypeVar("_Answer")
+
+
+class _Bar(tqdm):  # type: ignore[type-arg]
+    """A bar that ends at its total: shares of floats may add up to a little more, and tqdm then warns in its middle."""
+
+    @override
+    def update(self, n: float | None = 1) -> bool | None:
+        room = n if n is None or self.total is None else min(n, self.total - self.n)
+        return super().update(room)
 
 
 def bar(description: str, total: float | None = None, *, done: float | None = None) -> tqdm[Any]:
@@ -23,7 +33,7 @@ def bar(description: str, total: float | None = None, *, done: float | None = No
     form = "{desc}" if total is None else "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
     if done is not None:
         form += ", left {remaining}"
-    return tqdm(
+    return _Bar(
         total=total,
         desc=description,
         initial=done or 0,

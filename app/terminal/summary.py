@@ -187,17 +187,19 @@ def by_brute_force(subject: str, brute: Comparison) -> list[str]:
 def closing(surprises: Sequence[Surprise], judged: int, left: Sequence[tuple[int, int]] = ()) -> list[str]:
     """Whether all came out as expected; ``left``: of each report, what ``expected.unanswered`` says."""
     unforeseen, undecided = sum(one for one, _ in left), sum(one for _, one in left)
-    met = judged - unforeseen - undecided
+    foreseen = judged - unforeseen
     if surprises:
         lines = [f"NOT as expected: {count(len(surprises))} of {plural(judged, 'verdict')}"]
-    elif met == judged:
-        lines = [f"as expected: all {plural(judged, 'verdict')}"]
+    elif foreseen:
+        met = f"{count(foreseen - undecided)} of" if undecided else "all"
+        which = " that are expected or claimed" if unforeseen or undecided else ""
+        lines = [f"as expected: {met} {plural(foreseen, 'verdict')}{which}"]
     else:
-        lines = [f"as expected: {count(met)} of {plural(judged, 'verdict')}"] if met else []
+        lines = []
     for surprise in surprises:
         lines += paragraph(f"! {surprise}", 2, 2)
     lines += [f"claimed and undecided: {plural(undecided, 'verdict')}"] if undecided else []
-    lines += [f"nothing was expected of {plural(unforeseen, 'verdict')}"] if unforeseen and not surprises else []
+    lines += [f"neither expected nor claimed: {plural(unforeseen, 'verdict')}"] if unforeseen and not surprises else []
     return lines
 
 

@@ -21,7 +21,7 @@ from math import isfinite
 from typing import NoReturn
 
 from ...sim.errors import InputError, Mistake, nearest
-from ...sim.units import read_quantity
+from ...sim.units import numeral, read_quantity
 
 OptionValue = bool | int | float | str | None
 """The value of an option: a truth, a number, a word, or a time or size as text with its unit."""
@@ -109,8 +109,8 @@ class Option:
             unit = " from 0% to 100%" if self.quantity == "share" else f"{least} with its unit"
             return f"a {self.quantity}{unit}, e.g. '{usual}'"
         kind = "a whole number" if isinstance(self.default, int) else "a number"
-        bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
-        bounds += [f"at most {self.at_most:g}"] if self.at_most is not None else []
+        bounds = [f"at least {numeral(self.at_least)}"] if self.at_least is not None else []
+        bounds += [f"at most {numeral(self.at_most)}"] if self.at_most is not None else []
         return f"{kind} of {' and '.join(bounds)}" if bounds else kind
 
     def _refuse(self) -> NoReturn:
@@ -163,7 +163,14 @@ def chosen_of(
             choice = Option.write(written)
             close = nearest(choice, options[name].choices)
             wrong.append(
-                Mistake(f"'{name}={choice}'{where}", f"{error} for {name} of {owner}", None, None, "scheme", close)
+                Mistake(
+                    f"'{name}={choice}'{where}",
+                    f"{error} for the option '{name}' of {owner}",
+                    None,
+                    None,
+                    "scheme",
+                    close,
+                )
             )
     if wrong:
         raise InputError(wrong)

@@ -6,9 +6,11 @@ In a checkout the examples of the documentation are found by their names alone.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -61,17 +63,39 @@ def mistake_in(error: BaseException) -> Mistake | None:
 
     An error of a worker process brings its traceback as text, so that is what is read.
     """
-    own = {str(sys.modules[name].__file__) for name in LOADED}
-    frames = [(file, int(line)) for file, line in _FRAME.findall("".join(traceback.format_exception(error)))]
-    turns = [turn for turn, (file, _) in enumerate(frames) if file in own]
-    if not turns:
-        return None
-    (file, line), (last, at) = frames[turns[-1]], frames[-1]
-    raised = "" if last in own else f" (raised in {Path(last).name}:{at}, which it called)"
-    what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+    own = _own_files()
+    # An error that is raised again, in a process that waits or by the clock, has a traceback for each time.
+    for text in reversed("".join(traceback.format_exception(error)).split("Traceback (most recent call last):\n")):
+        frames = [(file, int(line)) for file, line in _FRAME.findall(text)]
+        turns = [turn for turn, (file, _) in enumerate(frames) if file in own]
+        if turns:
+            (file, line), (last, at) = frames[turns[-1]], frames[-1]
+            raised = "" if last in own else f" (raised in {Path(last).name}:{at}, which it called)"
+            what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+            return Mistake(f"{what}{raised}", "code that runs without an error of its own", _shown(file), line)
+    return None
+
+
+def error_of(code: Callable[..., object], found: str, expected: str) -> Exception:
+    """The error for a class or a function that is not as rpsim needs it: InputError if it is a user's own."""
+    try:
+        file, line = str(inspect.getsourcefile(code)), inspect.getsourcelines(code)[1]
+    except (TypeError, OSError):  # code that stands in no file
+        file, line = "", 0
+    name = getattr(code, "__qualname__", repr(code))
+    if file not in _own_files():
+        return TypeError(f"{name}: found {found}, expected {expected}")
+    return InputError(Mistake(found, expected, _shown(file), line, name))
+
+
+def _own_files() -> set[str]:
+    return {str(sys.modules[name].__file__) for name in LOADED}
+
+
+def _shown(file: str) -> str:
+    """A path as a user who works in this folder writes it."""
     here = Path(file)
-    shown = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
-    return Mistake(f"{what}{raised}", "code that runs without an error of its own", str(shown), line)
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 def example_of(name: str) -> Path | None:

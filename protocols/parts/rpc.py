@@ -16,6 +16,7 @@ from ...models.cpu import Thread
 from ...models.system import Node
 from ...models.verbs import MemoryRegion, Opcode, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
 from ..layout import Layout
+from ..naming.own import error_of
 from .listening import Listening
 from .onesided import Door, Poster, VerbsError
 
@@ -135,6 +136,9 @@ class Listener(Listening):
             handler, request = self._handlers[kind], kind.unpack(message[1:])
         yield from thread.compute()
         reply = yield from handler(thread, request)
+        if not isinstance(reply, bytes) or len(reply) > end.length:
+            found = f"a reply of {len(reply):,} bytes" if isinstance(reply, bytes) else f"a reply that is {reply!r}"
+            raise error_of(handler, found, f"bytes, at most {end.length:,} of them (message_bytes of the listener)")
         yield from thread.store(end.send, reply)
         yield from thread.post_send(end.qp, _send(end, len(reply)))
 

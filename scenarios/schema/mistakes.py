@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ...sim.errors import Mistake, nearest
+from ...sim.units import numeral
 from ...sim.yaml_source import FieldPath, Source, describe, dotted
 from .failures import DrawnFailures, Failure
 from .known import Complaint
@@ -29,12 +30,14 @@ _EXPECTED = {
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "finite_number": "a finite number",
     "string_type": "text",
-    "greater_than_equal": "at least {ge:g}",
-    "greater_than": "more than {gt:g}",
-    "less_than": "less than {lt:g}",
-    "less_than_equal": "at most {le:g}",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
     "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "a map",
@@ -107,7 +110,8 @@ def _mistakes(details: ErrorDetails, data: Any, origin: Origin) -> Iterator[Mist
         keys = ", ".join(_keys(path, data)) or f"kind ({' or '.join(WORKLOADS)})"
         yield origin.mistake(path, describe(given), f"a map with {keys}")
     else:
-        expected = _EXPECTED[kind].format(**context) if kind in _EXPECTED else details["msg"]
+        bounds = {name: numeral(value) if isinstance(value, int | float) else value for name, value in context.items()}
+        expected = _EXPECTED[kind].format(**bounds) if kind in _EXPECTED else details["msg"]
         yield origin.mistake(path, describe(given), expected)
 
 

@@ -52,7 +52,7 @@ def full_names(data: Mapping[str, Any], known: KnownNames) -> tuple[dict[str, st
                 one.read(value)
             except ValueError as error:
                 close = nearest(text, one.choices)
-                wrong.append(Complaint(describe(value), f"{error} for {option} of {name}", close, path))
+                wrong.append(Complaint(describe(value), f"{error} for the option '{option}' of {name}", close, path))
                 continue
             chosen = replace(owner, options={**owner.options, option: _text(one, value)})
             parsed[name] = replace(parsed[name], **{part: chosen})

@@ -102,7 +102,7 @@ def test_a_reader_that_flushes_nothing_is_wrong_just_where_it_sees_what_is_not_f
 @pytest.mark.parametrize("fault", ["server[0] power", "server[0] power in recovery", "all power", "server[0] process"])
 def test_the_persistent_queue_keeps_its_items(example, fault):
     workload = listed(ITEMS, value="64 B")
-    report = crash_report(example("queue").PersistentQueue, workload=workload, fault=fault, **AT)
+    report = crash_report(example("persistent_queue").PersistentQueue, workload=workload, fault=fault, **AT)
     assert report.exhaustive and set(report.verdicts.values()) == {"holds"}
 
 
@@ -115,7 +115,7 @@ def test_the_persistent_queue_keeps_its_items(example, fault):
     ],
 )
 def test_a_queue_in_the_wrong_order_is_caught(example, twin, condition, story):
-    report = crash_report(getattr(example("queue"), twin), workload=listed(ITEMS, value="64 B"), **AT)
+    report = crash_report(getattr(example("persistent_queue"), twin), workload=listed(ITEMS, value="64 B"), **AT)
     (found,) = [one for one in report.counterexamples if one.condition == condition]
     assert story in found.explanation and found.timeline
 
@@ -150,9 +150,9 @@ MOVES_DRAWN = mixed({"txn": 1.0}, keys=3, operations=5, steps=2)
 @pytest.mark.parametrize(
     ("file", "kind", "fault", "workload"),
     [
-        ("queue", "PersistentQueue", "server[0] power", ITEMS_DRAWN),
-        ("queue", "PersistentQueue", "server[0] process", ITEMS_DRAWN),
-        ("queue", "PersistentQueue", "client[0] process", ITEMS_DRAWN),
+        ("persistent_queue", "PersistentQueue", "server[0] power", ITEMS_DRAWN),
+        ("persistent_queue", "PersistentQueue", "server[0] process", ITEMS_DRAWN),
+        ("persistent_queue", "PersistentQueue", "client[0] process", ITEMS_DRAWN),
         ("counter", "FlushedCounter", "server[0] power", ADDS_DRAWN),
         ("transfers", "Bank", "all power", MOVES_DRAWN),
         ("transfers", "Bank", "no fault", MOVES_DRAWN),
@@ -166,7 +166,7 @@ def test_operations_that_are_drawn_are_judged_as_listed_ones(example, file, kind
 @pytest.mark.parametrize(
     ("file", "kind", "fault", "workload"),
     [
-        ("queue", "Forgetful", "server[0] power", ITEMS_DRAWN),
+        ("persistent_queue", "Forgetful", "server[0] power", ITEMS_DRAWN),
         ("counter", "HastyCounter", "server[0] power", ADDS_DRAWN),
         ("transfers", "Hasty", "all power", MOVES_DRAWN),
     ],
@@ -179,7 +179,7 @@ def test_twins_are_caught_by_operations_that_are_drawn(example, file, kind, faul
 @pytest.mark.parametrize(
     ("file", "kind", "workload"),
     [
-        ("queue", "PersistentQueue", ITEMS_DRAWN),
+        ("persistent_queue", "PersistentQueue", ITEMS_DRAWN),
         ("counter", "FlushedCounter", ADDS_DRAWN),
         ("transfers", "Bank", MOVES_DRAWN),
     ],

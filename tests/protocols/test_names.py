@@ -128,9 +128,9 @@ def test_a_mode_brings_its_claims_and_its_own_options(made):
     [
         ("toy[replica=2]", "'replica' at character 5 of 'toy[replica=2]', expected an option of toy: re", "replicas"),
         ("toy[replicas=9]", "'replicas=9' at character 5 of 'toy[replicas=9]', expected a whole number of at", ""),
-        ("toy[replicas=x]", "expected a whole number of at least 1 and at most 8 for replicas of toy", ""),
-        ("toy[durable=comit]", "expected write or commit for durable of toy", "commit"),
-        ("toy[wait=10]", "expected a time with its unit, e.g. '10 ms' for wait of toy", ""),
+        ("toy[replicas=x]", "expected a whole number of at least 1 and at most 8 for the option 'replicas' of toy", ""),
+        ("toy[durable=comit]", "expected write or commit for the option 'durable' of toy", "commit"),
+        ("toy[wait=10]", "expected a time with its unit, e.g. '10 ms' for the option 'wait' of toy", ""),
         ("toy[share=nan]", "expected a number of at least 0 and at most 1", ""),
         ("toy over no-flus", "'no-flus' at character 10 of 'toy over no-flus'", "no-flush"),
         ("tox over no-flush", "'tox' at character 1 of 'tox over no-flush', expected a scheme", "toy"),

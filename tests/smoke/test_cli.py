@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import csv
 import json
 import re
@@ -216,6 +217,34 @@ def test_the_report_is_one_file_that_asks_nobody(quickstart, capsys):
     assert sources == ["data:,"], "all that it needs is inside"
     assert page.count("Plotly.newPlot(") >= 1
     assert "</script" not in re.search(r"const SLIDERS = (.*?);\n", page, re.DOTALL)[1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", ["list schemes", "--version"])
+def test_a_full_standard_output_is_told_in_a_line(command):
+    words = [sys.executable, "-m", "rpsim", *command.split()]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "rpsim: standard output: found 'No space left on device', expected room for what is printed; a results folder "
+        "that was written is whole\n"
+    )
+
+
+@pytest.mark.parametrize("module", ["grammar", "sim.errors"])
+def test_ctrl_c_during_the_imports_ends_as_it_does_later(module, monkeypatch, capsys):
+    found = builtins.__import__
+
+    def interrupted(name, *arguments, **more):
+        if name == module:
+            raise KeyboardInterrupt
+        return found(name, *arguments, **more)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    status = main(["--version"])
+    monkeypatch.undo()
+    assert (status, capsys.readouterr().err) == (130, "rpsim: interrupted\n")
 
 
 @pytest.mark.long

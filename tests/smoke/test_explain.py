@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from rpsim.app.commands.explain import entries
+from rpsim.app.commands.explain import entries, known
 from rpsim.app.main import main
+from rpsim.protocols.guarantees import Condition, Verdict
 
 from ..answers import result_of
 
@@ -31,6 +32,15 @@ def test_an_entry_is_plain_text_and_says_what_it_refers_to(capsys):
     assert shown.startswith("persistence domain: the set of places")
     assert not set("*`[]") & set(shown)
     assert "see also: places" in shown
+
+
+def test_the_words_of_verdicts_and_those_that_entries_refer_to_are_explained():
+    for entry in entries():
+        assert all(map(known, [entry.words, *entry.others])), entry
+    for word in (*Condition, *Verdict, "timed", "places", "Polling", "ok, fail, info", "loose"):
+        assert known(str(word)), word
+    _, durable = known("durable")
+    assert durable.text.startswith("a *condition*: durable linearizability")
 
 
 def test_a_name_of_rpsim_is_said_to_be_one(capsys):

@@ -30,7 +30,11 @@ def shipped_files(root: Path) -> set[str]:
 
     But for what make built there (validation/verbs_bench/build).
     """
-    at_root = [*root.glob("*.py"), root / "py.typed", *(root / "docs").glob("glossary.md")]
+    at_root = [
+        *root.glob("*.py"),
+        root / "py.typed",
+        *(root / "docs" / f"{page}.md" for page in ("conditions", "glossary")),
+    ]
     on_floors = [path for floor in FLOORS for path in (root / floor).rglob("*") if path.is_file()]
     labs = [path for path in (root / "labs").rglob("*") if path.is_file() and "solutions" not in path.parts]
     kept = [path.relative_to(root) for path in at_root + on_floors + labs if path.suffix not in {".pyc", ".pyo"}]

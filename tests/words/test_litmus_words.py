@@ -226,6 +226,7 @@ def changed(place: str, value: object) -> dict[str, object]:
         ("tests.0.A.0", "FLUSH q1 x durable", "found 'durable' for guarantee"),
         ("tests.0.A.0", "P q1 read-after-wirte x 1", "did you mean 'read-after-write'?"),
         ("tests.0.A.0", "P q1 rflush-write x", "acts when its update arrives, without a value"),
+        ("tests.0.A.0", "wait", "found no word 'reply' in 'wait', expected 'wait reply'"),
         ("tests.0.A.0", "P q1", "found no primitive in 'P q1', expected 'P q primitive x [v]'"),
         ("primitives", [], "primitives: found an empty list, expected a map from names to files or primitives"),
         ("primitives", {"m": 3}, "primitives.m: found 3, expected a file, a primitive, or a map"),

@@ -84,6 +84,47 @@ def test_shipped_schemes_claim_what_can_be_claimed():
         check_claims(schemes()[name].claims, facts, known)
 
 
+def changed(folder: Path, old: str, new: str) -> int:
+    """The file that ``rpsim new scheme`` writes, with one change; returns the number of the first changed line."""
+    assert main(["new", "scheme", "own"]) == 0
+    text = (folder / "own.py").read_text(encoding="utf-8")
+    assert old in text
+    (folder / "own.py").write_text(text.replace(old, new, 1), encoding="utf-8")
+    return text[: text.index(old)].count("\n") + 1
+
+
+RUN_NEW = ["run", "own.yaml", "--jobs", "1", "--set", "workload.operations=6"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "found"),
+    [
+        ("def probe", "def prob", 58, "Store: found no probe(), expected all that a scheme has to have"),
+        ("def perform", "def perfom", 58, "Store: found no Client.perform(), expected all"),
+        ("    title = ", "    heading = ", 58, "Store: found no title, expected all"),
+        (
+            'return b"durable"',
+            'return "durable"',
+            113,
+            "Server.on_put: found a reply that is 'durable', expected bytes",
+        ),
+        ('return b"durable"', "return None", 113, "Server.on_put: found a reply that is None, expected bytes"),
+        ('return b"durable"', "return bytes(100_000)", 113, "found a reply of 100,000 bytes, expected bytes, at most"),
+        ('return b"durable"', "yield 5", 0, "found RuntimeError: serve yields 5: an event, or HOLD"),
+        ("step = request.step", "step = request.step; yield 5", 0, 'yields "5": an event, or HOLD'),
+        ('return b"durable"', "self.versionz", 0, "object has no attribute 'versionz', expected code"),
+    ],
+)
+def test_a_scheme_that_is_not_as_it_should_be_is_told_with_its_line(
+    old, new, where, found, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    at = changed(tmp_path, old, new)
+    assert main(RUN_NEW) == WRONG_INPUT
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"own.py:{where or at}: ") and found in said
+
+
 @pytest.mark.long
 def test_an_error_in_a_worker_names_the_same_line(tmp_path, monkeypatch, capsys):
     at = wrong(tmp_path, "1 // 0")

@@ -27,8 +27,16 @@ WRONG = [
     ("smallbank on rnvm-rcb", "found 'rnvm-rcb' in", "a mode without batches: the paper has none"),
     ("bst on rnvm-r[batch=4]", "found 'batch' at character 15 of", "an option of rnvm-r: reads, "),
     ("bst on rnvm-rc[polcy=lru]", "found 'polcy' at character", "did you mean 'policy'?"),
-    ("bst on rnvm-rcb[batch=0]", "found 'batch=0' at character", "a whole number of at least 1 for batch of rnvm-rcb"),
-    ("bst on rnvm-rc[cache=120%]", "found 'cache=120%' at character", "a share from 0% to 100%, e.g. '10%' for cache"),
+    (
+        "bst on rnvm-rcb[batch=0]",
+        "found 'batch=0' at character",
+        "a whole number of at least 1 for the option 'batch' of rnvm-rcb",
+    ),
+    (
+        "bst on rnvm-rc[cache=120%]",
+        "found 'cache=120%' at character",
+        "a share from 0% to 100%, e.g. '10%' for the option 'cache'",
+    ),
     ("bst on rnvm-r[log=64 B]", "found 'log=64 B' at character", "a size of at least 256 B with its unit"),
     ("bst on naive over read-after-write", "found 'read-after-write' in", "naive has no logs"),
     (
@@ -58,7 +66,10 @@ def test_a_name_that_stands_for_nothing(capsys, tmp_path, monkeypatch, scheme, f
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        ("options.batch=0", "--set options.batch: found 0, expected a whole number of at least 1 for batch of bst on"),
+        (
+            "options.batch=0",
+            "--set options.batch: found 0, expected a whole number of at least 1 for the option 'batch' of bst on",
+        ),
         ("options.bach=4", "--set options.bach: found 'bach', expected an option of bst on rnvm-rcb: allocator, batch"),
         ("options.cache=120%", "--set options.cache: found '120%', expected a share from 0% to 100%"),
     ],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 
 from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
+from rpsim.app.terminal.progress import bar
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
 from rpsim.app.terminal.text import table
 from rpsim.app.terminal.timeline import heading, timeline
@@ -130,11 +133,15 @@ def test_the_last_line_counts_only_what_was_expected_or_claimed_and_is_decided()
     )
     unknown = replace(report, verdicts=dict.fromkeys(report.verdicts, Verdict.UNDECIDED))
     assert unanswered(unknown, {"saw": {"durable": "undecided"}}, {"committed": "always"}) == (1, 1)
-    assert closing([], 3, [(3, 0)]) == ["nothing was expected of 3 verdicts"]
+    assert closing([], 3, [(3, 0)]) == ["neither expected nor claimed: 3 verdicts"]
+    assert closing([], 5, [(1, 0), (1, 0)]) == [
+        "as expected: all 3 verdicts that are expected or claimed",
+        "neither expected nor claimed: 2 verdicts",
+    ]
     assert closing([], 6, [(1, 0), (1, 1)]) == [
-        "as expected: 3 of 6 verdicts",
+        "as expected: 3 of 4 verdicts that are expected or claimed",
         "claimed and undecided: 1 verdict",
-        "nothing was expected of 2 verdicts",
+        "neither expected nor claimed: 2 verdicts",
     ]
 
 
@@ -204,3 +211,21 @@ def test_the_scenario_overrules_a_claim():
 def test_an_expected_verdict_that_is_undecided_or_missing_is_a_surprise():
     found = surprises(LOSES, {"saw": {"durable": "holds", "strict": "holds", "no_lost_ack": "violated"}}, {})
     assert [(odd.condition, odd.found) for odd in found] == [("durable", "undecided"), ("strict", "not judged")]
+
+
+def test_a_bar_ends_at_its_total_though_its_shares_add_up_to_more(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with bar("a sum", 1) as shown:
+            for _ in range(11):
+                shown.update(0.1)
+                shown.refresh()
+            assert shown.n == 1
+
+
+class Terminal(StringIO):
+    """Standard error as a terminal, on which bars are drawn."""
+
+    def isatty(self):
+        return True

@@ -157,7 +157,7 @@ def replay_case(path: Path) -> Counterexample | None:
         if condition not in conditions_after(scenario.crash.fault, model):
             raise ValueError(f"condition '{condition}': {scenario.crash.fault} is not judged by it")
     except (KeyError, ValueError, TypeError) as error:
-        found = f"a case without a usable {error}"
+        found = f"a case without {error}" if isinstance(error, KeyError) else f"a case that cannot be used: {error}"
         raise InputError(Mistake(found, "a case-N.json as rpsim writes it", str(path))) from None
     for variant in scenario.variants():
         if (variant.scheme, variant.label) == (case.get("scheme"), case.get("platform")):
@@ -190,5 +190,5 @@ def _read_case(path: Path) -> dict[str, Any]:
         raise InputError(Mistake("JSON that is no case", expected, str(path)))
     for key in ("object", "condition"):
         if not isinstance(case.get(key), str):
-            raise InputError(Mistake(f"a case without a usable '{key}'", "a case-N.json as rpsim writes it", str(path)))
+            raise InputError(Mistake(f"a case without '{key}'", "a case-N.json as rpsim writes it", str(path)))
     return case

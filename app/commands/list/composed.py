@@ -48,6 +48,7 @@ def _claims(one: type[Scheme] | type[Mode]) -> Row:
 def _options(one: type[Scheme] | type[Mode]) -> Row:
     options = []
     for name, option in one.options.items():
-        usual = option.write(option.default if option.quantity else one.option(name))
+        value = option.default if option.quantity else one.option(name)
+        usual = "as it is otherwise" if value is None else option.write(value)
         options.append(f"{name} ({option.expected}; default {usual}): {option.text}")
     return {"options": "; ".join(options)} if options else {}

@@ -192,7 +192,7 @@ class _Reader:
             found["names"] = self.several(_NAME, "variable")
             found["values"] = (self.number(),) if self.words else ()
         elif verb == "wait":
-            self.take(re.compile("reply"), "what to wait for")
+            self.take(re.compile("reply"), "word 'reply'")
         elif verb == "st":
             found["source"] = self.take(_WORD, "local variable")
             found["values"] = (self.number(),)
