@@ -80,7 +80,11 @@ def check_size(scenario: Scenario, subject: str | None = None) -> None:
 
 
 def title(scenario: Scenario) -> list[str]:
-    return [f"{scenario.name}: {scenario.title}   (seed {scenario.seed})", ""]
+    """What the output begins with: name, title if there is one, and seed."""
+    from ..terminal.text import paragraph
+
+    named = ": ".join(filter(None, (scenario.name, scenario.title)))
+    return [*paragraph(f"{named}   (seed {scenario.seed})", 0, 2), ""]
 
 
 def write(

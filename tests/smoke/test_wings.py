@@ -35,7 +35,8 @@ STOREYS: Mapping[str, Sequence[str]] = {
         "mutation pytest_plugin",
     ),
     "app": (
-        "options arguments", "terminal", "pages labs", "commands", "answers completion matrix", "grammar", "api main", "site",
+        "options arguments", "terminal", "pages labs", "commands", "answers completion matrix", "grammar",
+        "api main", "site",
     ),
 }  # fmt: skip
 """By floor: its storeys from the lowest, each with its wings. Floors that are not here have no wings to order."""

@@ -6,9 +6,11 @@ import re
 import warnings
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 
+from rpsim.app.commands.run import title
 from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
 from rpsim.app.terminal.progress import bar
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
@@ -211,6 +213,13 @@ def test_the_scenario_overrules_a_claim():
 def test_an_expected_verdict_that_is_undecided_or_missing_is_a_surprise():
     found = surprises(LOSES, {"saw": {"durable": "holds", "strict": "holds", "no_lost_ack": "violated"}}, {})
     assert [(odd.condition, odd.found) for odd in found] == [("durable", "undecided"), ("strict", "not judged")]
+
+
+@pytest.mark.parametrize("words", ["", "short", "a title of many words " * 6])
+def test_the_first_line_is_no_wider_than_a_terminal_and_has_a_colon_only_before_a_title(words):
+    first, *more = title(SimpleNamespace(name="bs", title=words, seed=1))
+    assert max(map(len, [first, *more])) <= 80
+    assert first.startswith("bs: ") if words else first == "bs   (seed 1)"
 
 
 def test_a_bar_ends_at_its_total_though_its_shares_add_up_to_more(monkeypatch):
