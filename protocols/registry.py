@@ -130,9 +130,10 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
         where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
         expected = f"a scheme: {', '.join(sorted(own))}"
         raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
-    if own[word].__module__ in LOADED and (missing := own[word].missing()):
-        raise error_of(own[word], f"no {', no '.join(missing)}", "all that a scheme has to have (docs/adding.md)")
-    return own[word]
+    found = own[word]
+    if found.__module__ in LOADED and found.complete() and (missing := found.missing()):
+        raise error_of(found, f"no {', no '.join(missing)}", "all that a scheme has to have (docs/adding.md)")
+    return found
 
 
 def _composed(kind: type[Scheme], parsed: ParsedName, name: str) -> type[Scheme]:

@@ -33,7 +33,8 @@ def shipped_files(root: Path) -> set[str]:
     at_root = [
         *root.glob("*.py"),
         root / "py.typed",
-        *(root / "docs" / f"{page}.md" for page in ("conditions", "glossary")),
+        *(root / "docs").glob("conditions.md"),
+        *(root / "docs").glob("glossary.md"),
     ]
     on_floors = [path for floor in FLOORS for path in (root / floor).rglob("*") if path.is_file()]
     labs = [path for path in (root / "labs").rglob("*") if path.is_file() and "solutions" not in path.parts]
