@@ -57,7 +57,7 @@ def nearest_file(path: Path) -> str | None:
 
 
 def keep_inputs(target: Path, inputs: Iterable[str | Path], option: str) -> None:
-    """Raise InputError where the file that an option has written is one that the command reads."""
+    """Raise InputError where the file that an option would have written is one that the command reads."""
     for one in inputs:
         if os.path.exists(target) and os.path.exists(one) and os.path.samefile(target, one):
             found = f"{target}, which the command reads"

@@ -211,8 +211,7 @@ class StruckRun:
         own = ends[self.earlier :]
         if not own or not all(end.processed for end in ends) or any(end.value is None for end in own):
             return None
-        recovered = [int(end.value) for end in ends if end.value is not None]
-        return max(recovered)
+        return max(int(end.value) for end in ends if end.value is not None)
 
     # the fault --------------------------------------------------------------------------------------------------
     def _agenda(self) -> list[tuple[int, Callable[[], None]]]:

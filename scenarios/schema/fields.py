@@ -174,8 +174,6 @@ def _parse_rate(value: Any) -> int:
 
 
 _MACHINE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*\[\s*(\d{1,6})\s*\]\s*")
-
-
 _CORE = re.compile(r"([^\]]*\])\s+core\s+(\d{1,6})\s*")
 
 
