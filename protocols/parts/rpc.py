@@ -78,6 +78,8 @@ class Listener(Listening):
         self._accepted = 0
         self._sent = node.create_cq()
         self._ends: dict[int, _Buffers] = {}
+        self._untaken: set[int] = set()
+        """Numbers of the queue pairs on which a notice is under way."""
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
@@ -105,12 +107,20 @@ class Listener(Listening):
         """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
         under_way = 0
         for end in list(self._ends.values()):
-            work = SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
-            yield from thread.post_send(end.qp, work)
+            yield from thread.post_send(end.qp, _notice(end, notice))
             under_way += 1
         while under_way:
             completion = yield from thread.poll(self._sent)
             under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
+
+    def tell_who_listens(self, thread: Thread, notice: int) -> Code:
+        """A notice to every client that has room for it; waits for none of them."""
+        while (completion := (yield from thread.try_poll(self._sent))) is not None:
+            self._untaken.discard(completion.qp.number)
+        for number, end in list(self._ends.items()):
+            if number not in self._untaken:
+                self._untaken.add(number)
+                yield from thread.post_send(end.qp, _notice(end, notice))
 
     def serve(self, thread: Thread, number: int = 0) -> Code:
         """A server thread, by its number: its connections' requests in the order of their receive completions."""
@@ -222,6 +232,10 @@ class Connection:
         """RDMA READ; returns the bytes."""
         posted = yield from self._poster.read(self._end.qp, address, rkey, length)
         return (yield from self._poster.result(posted))
+
+
+def _notice(end: _Buffers, notice: int) -> SendWR:
+    return SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
 
 
 def _send(end: _Buffers, length: int) -> SendWR:

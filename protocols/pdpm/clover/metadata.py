@@ -422,7 +422,7 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
             waiting, self.space.overflowed = self.space.overflowed, []
             unknown, self.unknown = self.unknown, False
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("epoch"))))
-            yield from self.listener.tell_all(thread, EPOCH_NOTICE)
+            yield from self.listener.tell_who_listens(thread, EPOCH_NOTICE)
             for pointer in waiting:
                 self.space.free[pointer.node].append(pointer.buffer)
             if unknown:

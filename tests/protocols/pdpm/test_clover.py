@@ -142,6 +142,13 @@ def test_a_cursor_of_time_zero_is_gone_before_its_buffer_has_that_gc_version_aga
     assert (found == {1}) == (name == "clover")
 
 
+def test_a_client_that_takes_no_notice_of_epochs_keeps_no_buffers_from_others(monkeypatch):
+    """GC versions wrap around after 4: far more than 16 epochs end, and client[1] does nothing in any of them."""
+    monkeypatch.setattr(space, "VERSIONS", 4)
+    result = ran(f"clover[{CYCLED},epoch=10 us]", [put(0, "k0") for _ in range(200)], nodes=1, keys=2)
+    assert len(result.took["put"]) == 200
+
+
 @pytest.mark.parametrize("cache, past", [("100%", 0), ("100%", 200), ("50%", 200)])
 def test_a_cursor_of_the_past_is_not_used_for_longer_than_an_epoch(cache, past):
     work = {"mix": "c", "zipf": 0.0, "past": past}
