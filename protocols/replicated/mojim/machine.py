@@ -282,6 +282,16 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             yield from self.scheme.send_on(thread, self, ranges)
         self.msyncs, self.tail = done.msync, done.entries
 
+    def drop_marks(self, thread: Thread) -> Code:
+        """Marks that have outlasted one before them are those of no msync: later ones have their numbers."""
+        marks = yield from thread.load(self.places["marks"], LINE_BYTES * self.slots)
+        for slot in range(self.slots):
+            mark = LogPosition.unpack(marks[LINE_BYTES * slot :][:WORD])
+            if mark.msync > self.msyncs:
+                yield from thread.store(self.mark_at(slot), bytes(WORD))
+                yield from thread.clwb(self.mark_at(slot), WORD)
+        yield from thread.sfence()
+
     def persist(self, thread: Thread, what: str, word: bytes) -> Code:
         """Store one of the words that say how things are, and flush it."""
         yield from thread.store(self.places[what], word)
@@ -315,6 +325,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         self.serve_primitive()  # over that it gets the other machine's image
         if self.stance is Stance.MIRROR:
             yield from self.apply(thread)
+            yield from self.drop_marks(thread)
         while True:
             try:
                 yield from self.come_back(thread)

@@ -9,7 +9,8 @@ import pytest
 
 from rpsim.models.profiles.platform import load_platform
 from rpsim.protocols.registry import scheme
-from rpsim.protocols.replicated.mojim.words import Stance
+from rpsim.protocols.replicated.mojim.machine import MojimMachine
+from rpsim.protocols.replicated.mojim.words import LogPosition, Stance, Update
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.run.inject import run_with_fault
@@ -233,11 +234,29 @@ def test_no_msync_slips_past_the_copy_for_a_machine_that_joins(mode, failures, b
     assert not survived(f"{twins.CopiesBesideMsyncs.name}[mode={mode}]", puts, failures, 16)[1]
 
 
+def test_a_mark_that_outlived_the_one_before_it_counts_for_no_later_msync(monkeypatch):
+    """The mirror has the mark of msync 2, and an entry, from before a failure that took the mark of msync 1. After that
+    msync 1 is another one.
+    """
+    load = MojimMachine.load
+
+    def load_and_leave(machine, values):
+        load(machine, values)
+        entry = Update.pack(number=0, position=1, value=(99).to_bytes(8, "little"))
+        machine._load(machine.slot_at(1), entry)
+        machine._load(machine.mark_at(2), LogPosition.pack(msync=2, entries=1))
+
+    monkeypatch.setattr(MojimMachine, "load", load_and_leave)
+    failures = [{"at": "1 us", "fault": "primary[0] + mirror[0] power", "down": "1 ms"}, fail("3 s", "primary")]
+    result, all_there = survived("mojim", [put("1 s"), put("2 s")], failures)
+    assert all_there and result.scheme.roles["mirror"][0].stance is Stance.ALONE
+
+
 def test_a_copy_waits_for_an_msync_that_stores():
     """Else it has a part of the new value, and the other part never comes."""
     failures = [fail("100 us", "mirror", "4.9 ms"), fail("9 ms", "primary")]
-    assert survived("mojim", [put("4997.5 us")], failures, value="4 KB")[1]
-    assert not survived(twins.CopiesAtOnce.name, [put("4997.5 us")], failures, value="4 KB")[1]
+    assert survived("mojim", [put("4999 us")], failures, value="4 KB")[1]
+    assert not survived(twins.CopiesAtOnce.name, [put("4999 us")], failures, value="4 KB")[1]
 
 
 @pytest.mark.parametrize("away", ["mirror", "primary"])
