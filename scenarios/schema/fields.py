@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ from .known import Complaint, Context, KnownNames, collect, complaint, context_o
 
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
+OPERATION_BYTES = 1 << 10
+"""What a run keeps of an operation at the least: what is planned, and what the history says of it."""
 
 
 def _listed(value: Any) -> Any:
@@ -227,4 +230,17 @@ Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 KINDS = "the kind of workload: ycsb, mix, pagerank, transactions or schedule"
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+
+
+def _fits_memory(value: int) -> int:
+    """A number of operations that a run on this machine can keep."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // OPERATION_BYTES
+    if value > most:
+        kept = format_bytes(OPERATION_BYTES)
+        raise complaint(f"{value:,}", f"at most {most:,}: a run keeps {kept} or more of each in this machine's memory")
+    return value
+
+
+Operations = Annotated[Count, AfterValidator(_fits_memory)]
+OperationsOrZero = Annotated[CountOrZero, AfterValidator(_fits_memory)]
 OF_THE_WORK = "the seed of what the workload draws, so that every run has the same work; without it the run's"

@@ -96,6 +96,12 @@ def test_a_negative_size():
     ]
 
 
+def test_more_operations_than_memory_holds(monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 300}.get)
+    bound = "expected at most 1,200: a run keeps 1 KiB or more of each in this machine's memory"
+    assert changed() == [f"mine.yaml:6: workload.operations: found 2,000, {bound}"]
+
+
 def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
         "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
