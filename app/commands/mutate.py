@@ -59,7 +59,7 @@ def main(options: argparse.Namespace) -> int:
         chosen = [small(scheme(subject))]
     if not chosen and not steps:
         both = [*schemes(), *primitives]
-        expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"
+        expected = "a scheme (rpsim list schemes) or a flush primitive (rpsim list primitives)"
         raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
     if options.shared and not chosen:
         raise InputError(Mistake(f"the primitive '{subject}'", "a scheme, which has shared modules", field="--shared"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, listed, nearest
 from ...sim.files import nearest_file, printable
 from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, read_yaml
 from .known import Context, KnownNames, role_complaints
@@ -48,7 +48,7 @@ def find_scenario(name_or_path: str) -> FilePath:
     is_path = path.suffix in {".yaml", ".yml"} or path.name != name_or_path
     hint = (nearest_file(path) if is_path else None) or nearest(path.stem, names)
     found = "no such file" if is_path else "no such scenario"
-    expected = f"the path of a scenario file, or one of {', '.join(names)}"
+    expected = f"the path of a scenario file, or one of {listed(path.stem, names, 'rpsim list scenarios')}"
     raise InputError(Mistake(found, expected, printable(name_or_path), nearest=hint))
 
 
