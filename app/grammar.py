@@ -113,6 +113,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     words = [*being_completed(), *arguments]
     top = parser(words)
     complete(top)
+    named = next((word for word in words if word in COMMANDS), None)
+    if named and words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
+        expected = f"options behind it: rpsim {named} ... {words[0]}"
+        raise InputError(Mistake(f"'{words[0]}' before the command '{named}'", expected))
     first = next((word for word in words if not word.startswith("-")), None)
     if first is not None and first not in COMMANDS:
         expected = f"a command: {', '.join(COMMANDS)}"

@@ -87,6 +87,13 @@ def test_an_option_that_goes_with_another_is_refused_alone():
         (["calibrate", "compare", "a", "--hold-out", "0"], "--hold-out: found it with rpsim calibrate compare"),
         (["check", "a", "--seed", "1"], "found '--seed', expected an option of rpsim check"),
         (["matrix", "schemes", "saw", "--seed", "1,2"], "--seed: found '1,2', expected a whole number"),
+        (
+            ["run", "quickstart", "--seed", str(1 << 64)],
+            "--seed: found '18446744073709551616', expected a whole number, at most",
+        ),
+        (["crash", "quickstart", "--nested", "99"], "--nested: found '99', expected a whole number, at most 9"),
+        (["--json", "run", "quickstart"], "found '--json' before the command 'run', expected options behind it: rpsim"),
+        (["--seed", "3", "run", "quickstart"], "found '--seed' before the command 'run', expected options behind it"),
         (["crash", "quickstart", "--jobs", "2", "--dask", "tcp://a:1"], "--dask: found it together with --jobs"),
         (["measure", "quick", "--platform", "optane-adr", "--force"], "--force: found no --write"),
         (["calibrate", "a.json", "--bounds", "a=1..2"], "--bounds: found no --fit, expected --fit as well"),
