@@ -127,9 +127,10 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
             load_file(example)
         own = Scheme.registry
     if word not in own:
-        where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
+        at = parsed.system.at + len(parsed.system.word) - len(word)  # behind the path of its file
+        where = place(name, word, at) if word else f"'{name}', which has {len(own)} schemes"
         command = "" if parsed.file is not None else "rpsim list schemes, also structures and parts"
-        expected = f"a scheme: {listed(word, sorted(own), command)}"
+        expected = f"a scheme: {listed(word, sorted(own), command) or 'the file has none'}"
         raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
     found = own[word]
     if found.__module__ in LOADED and found.complete() and (missing := found.missing()):
