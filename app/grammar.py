@@ -20,6 +20,10 @@ COMMANDS = tables()
 """Every command by its name."""
 
 
+WIDEST = 50
+"""Parts of a command stand in its usage line as far as they take so many characters."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line in the words of every other input error."""
 
@@ -75,6 +79,7 @@ def _usage(command: Command) -> str:
     if not command.parts:
         return command.usage
     shown = "|".join([*command.parts, *([command.usage] if command.argument and not command.several else [])])
+    shown = shown if len(shown) <= WIDEST else "PART"
     return f"[{shown}]" if command.plain else command.usage if command.several else shown
 
 

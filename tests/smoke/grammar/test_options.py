@@ -14,6 +14,7 @@ from rpsim.app.grammar import COMMANDS, parse, work_of
 from rpsim.app.main import main
 from rpsim.app.options import Option
 from rpsim.sim.errors import InputError
+from rpsim.validation.matrix.configurations import SETS
 
 from ...answers import answer_of
 from .reads import reads
@@ -107,6 +108,21 @@ def test_what_means_nothing_is_one_clear_error(arguments, message, capsys, monke
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_help_names_every_set_of_platforms(capsys):
+    with pytest.raises(SystemExit):
+        main(["matrix", "--help"])
+    shown = capsys.readouterr().out.partition("--platforms")[2].partition("--shapes")[0]
+    assert all(name in shown for name in SETS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_fits_a_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 OLD = {
