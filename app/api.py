@@ -7,6 +7,7 @@ the usual ``if __name__ == "__main__":``, since the variants of a scenario then 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,9 +110,18 @@ def check(
         if isinstance(history, str | os.PathLike):
             read = read_history(Path(history))
         else:
-            read = parse_history("".join(json.dumps(plain(event)) + "\n" for event in history), "history")
+            read = parse_history("".join(map(_line, itertools.count(1), history)), "history")
         report = check_history(read, model, names, budget, loss_ps=loss_ps)
     return check_answer(report)
+
+
+def _line(number: int, event: object) -> str:
+    """An event as a line of a history; raises InputError for one that JSON cannot hold."""
+    try:
+        return json.dumps(plain(event)) + "\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        expected = "an event of texts, numbers, truths, lists and maps"
+        raise InputError(Mistake(f"what JSON cannot hold ({error})", expected, "history", number)) from None
 
 
 def _perform(scenario: Scenario, jobs: int, *, crash: bool) -> list[JobOutcome]:

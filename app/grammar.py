@@ -20,6 +20,10 @@ COMMANDS = tables()
 """Every command by its name."""
 
 
+WIDEST = 50
+"""Parts of a command stand in its usage line as far as they take so many characters."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line in the words of every other input error."""
 
@@ -75,6 +79,7 @@ def _usage(command: Command) -> str:
     if not command.parts:
         return command.usage
     shown = "|".join([*command.parts, *([command.usage] if command.argument and not command.several else [])])
+    shown = shown if len(shown) <= WIDEST else "PART"
     return f"[{shown}]" if command.plain else command.usage if command.several else shown
 
 
@@ -113,6 +118,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     words = [*being_completed(), *arguments]
     top = parser(words)
     complete(top)
+    named = next((word for word in words if word in COMMANDS), None)
+    if named and words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
+        expected = f"options behind it: rpsim {named} ... {words[0]}"
+        raise InputError(Mistake(f"'{words[0]}' before the command '{named}'", expected))
     first = next((word for word in words if not word.startswith("-")), None)
     if first is not None and first not in COMMANDS:
         expected = f"a command: {', '.join(COMMANDS)}"

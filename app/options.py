@@ -26,6 +26,8 @@ class Option:
     """The value of an option that is not given, or a function that returns it."""
     least: int | None = None
     """The option is a whole number, at least this."""
+    most: int = 2**63 - 1
+    """A whole number is at most this."""
     several: bool = False
     """The option may be repeated; its value is a list."""
     like: str = ""
@@ -47,8 +49,11 @@ class Option:
     def read(self, given: Any) -> Any:
         """The value to use for the text ``given`` on the command line (None: not given). Raises InputError."""
         if self.least is not None and given is not None:
-            if not re.fullmatch(r"\d{1,19}", given) or int(given) < self.least:
-                raise InputError(Mistake(f"'{given}'", f"a whole number, at least {self.least}", field=self.flag))
+            whole = re.fullmatch(r"\d+", given)
+            too_large = whole and (len(given) > len(str(self.most)) or int(given) > self.most)
+            if not whole or too_large or int(given) < self.least:
+                bound = f"at most {self.most:,}" if too_large else f"at least {self.least}"
+                raise InputError(Mistake(f"'{given}'", f"a whole number, {bound}", field=self.flag))
             return int(given)
         for one in given if self.like else ():
             if not re.match(r"[^=\s]+=", one):

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import Any, cast
 
-from ..sim.errors import InputError, Mistake, nearest
+from ..sim.errors import InputError, Mistake, listed, nearest
 from .naming import Mode
 from .naming.names import NamePart, ParsedName, parse_name, place
 from .naming.options import Option, chosen_of
@@ -127,8 +127,10 @@ def _system(parsed: ParsedName, name: str) -> type[Scheme]:
             load_file(example)
         own = Scheme.registry
     if word not in own:
-        where = place(name, word, parsed.system.at) if word else f"'{name}', which has {len(own)} schemes"
-        expected = f"a scheme: {', '.join(sorted(own))}"
+        at = parsed.system.at + len(parsed.system.word) - len(word)  # behind the path of its file
+        where = place(name, word, at) if word else f"'{name}', which has {len(own)} schemes"
+        command = "" if parsed.file is not None else "rpsim list schemes, also structures and parts"
+        expected = f"a scheme: {listed(word, sorted(own), command) or 'the file has none'}"
         raise InputError(Mistake(where, expected, field="scheme", nearest=nearest(word, own)))
     found = own[word]
     if found.__module__ in LOADED and found.complete() and (missing := found.missing()):
@@ -179,7 +181,7 @@ def _mode(kind: type[Scheme], part: NamePart, name: str) -> type[Mode]:
     """The mode that a name says, with its options chosen."""
     modes = modes_of(kind)
     if part.word not in modes:
-        expected = f"a mode of {kind.name}: {', '.join(modes)}"
+        expected = f"a mode of {kind.name}: {listed(part.word, modes, 'rpsim list modes')}"
         found = place(name, part.word, part.at)
         raise InputError(Mistake(found, expected, field="scheme", nearest=nearest(part.word, modes)))
     mode = modes[part.word]

@@ -40,9 +40,10 @@ class Gathered(list[Mistake]):
         return path in self._places
 
     def finish(self, most: int | None = None) -> None:
-        """Raise InputError with the mistakes (the first ``most`` of them), if there are any."""
+        """Raise InputError with the mistakes (the first ``most``) in the order of their lines, if there are any."""
+        files = list(dict.fromkeys(one.file for one in self))
         if self:
-            raise InputError(self[:most])
+            raise InputError(sorted(self, key=lambda one: (files.index(one.file), one.line or 0))[:most])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

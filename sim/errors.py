@@ -55,6 +55,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
+MOST_LISTED = 12
+"""Up to so many known names stand in a message whole."""
+
+
+def listed(name: str, known: Iterable[str], command: str = "") -> str:
+    """The known names; of many that a ``command`` prints, the few that are most like ``name``, and that command."""
+    known = list(known)
+    if len(known) <= MOST_LISTED or not command:
+        return ", ".join(known)
+    like = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
+    return f"{', '.join(like)} or another of {len(known)} ({command})"
+
+
 def unknown(
     name: str, known: Iterable[str], expected: str = "one of {}", *, file: str | None = None, field: str | None = None
 ) -> Mistake:

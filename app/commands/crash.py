@@ -15,7 +15,7 @@ COMMAND = Command(
     SCENARIO,
     options=(
         *OF_SCENARIO,
-        Option("--nested", "power fails up to N times more, in recoveries", "N", least=1),
+        Option("--nested", "power fails up to N times more, in recoveries", "N", least=1, most=9),
         Option("--brute-force", "explore (a small run) once more without any cleverness"),
     ),
     answer=(

@@ -71,7 +71,8 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(envelope(options, {**answer, "results": target.as_posix()}, options.seed), end="")
     else:
-        print("\n".join([*lines(search, names), "", f"results: {target.as_posix()} (primitive files that run)"]))
+        files = " (primitive files that run)" if front else ""
+        print("\n".join([*lines(search, names), "", f"results: {target.as_posix()}{files}"]))
     return 0 if front else 1
 
 

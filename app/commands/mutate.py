@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from ...sim.errors import InputError, Mistake, nearest
 from ..options import OUT, WORKERS, Command, Field, Option
@@ -59,20 +60,28 @@ def main(options: argparse.Namespace) -> int:
         chosen = [small(scheme(subject))]
     if not chosen and not steps:
         both = [*schemes(), *primitives]
-        expected = f"a scheme ({', '.join(schemes())}) or a flush primitive (rpsim list primitives)"
+        expected = "a scheme (rpsim list schemes) or a flush primitive (rpsim list primitives)"
         raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
     if options.shared and not chosen:
         raise InputError(Mistake(f"the primitive '{subject}'", "a scheme, which has shared modules", field="--shared"))
     kept = writable(options.out) / KEPT
-    with bar("mutate", 0) as shown, workers(options.jobs, options.dask) as found:
+    tried = 0, 0
+    try:
+        with bar("mutate", 0) as shown, workers(options.jobs, options.dask) as found:
 
-        def advance(number: int, total: int) -> None:
-            shown.total = total
-            shown.update(number - shown.n)
+            def advance(number: int, total: int) -> None:
+                nonlocal tried
+                tried = number, total
+                shown.total = total
+                shown.update(number - shown.n)
 
-        work = Work(found, kept, advance)
-        fates = score(chosen, work, shared=options.shared or subject is None, quick=options.quick) if chosen else []
-        fates += score_primitives(steps, work, quick=options.quick)
+            work = Work(found, kept, advance)
+            fates = score(chosen, work, shared=options.shared or subject is None, quick=options.quick) if chosen else []
+            fates += score_primitives(steps, work, quick=options.quick)
+    except (KeyboardInterrupt, SystemExit):
+        done = f"{tried[0]:,} of {tried[1]:,} trials are done, of what is faultless and of faults"
+        print(f"rpsim: {done}; the same command goes on from there ({kept.as_posix()})", file=sys.stderr)
+        raise
     if options.json:
         print(envelope(options, document([*(one.name for one in chosen), *steps], fates, options.quick)), end="")
     else:

@@ -20,8 +20,8 @@ def listing(labs: Sequence[Lab]) -> list[str]:
     return ["The labs:", "", *lines, "", "rpsim lab 1 shows the first and puts its files into the folder lab-1."]
 
 
-def page(lab: Lab, desk: str, written: Sequence[str], kept: Sequence[str]) -> list[str]:
-    """The whole text of a lab for a terminal."""
+def page(lab: Lab, desk: str, written: Sequence[str], kept: Sequence[str], where: str = "") -> list[str]:
+    """The whole text of a lab for a terminal; ``where`` are the options of the commands that go on."""
     lines = [f"Lab {lab.name}: {lab.title} ({lab.minutes} minutes, {plural(lab.points, 'point')})", ""]
     lines.append("Afterwards you are able to")
     for sentence in lab.able:
@@ -38,7 +38,7 @@ def page(lab: Lab, desk: str, written: Sequence[str], kept: Sequence[str]) -> li
         lines += paragraph(f"written to {desk}: {', '.join(written)}", 2, 2)
     if kept:
         lines += paragraph(f"kept in {desk} as they are: {', '.join(kept)}", 2, 2)
-    lines += ["", f"rpsim lab {lab.name} check     rpsim lab {lab.name} hint"]
+    lines += ["", f"rpsim lab {lab.name} check{where}     rpsim lab {lab.name} hint{where}"]
     return lines
 
 
@@ -78,8 +78,8 @@ def wrapped(markdown: str) -> list[str]:
     return lines
 
 
-def marks(found: LabMarks) -> list[str]:
-    """What the checks of a lab say."""
+def marks(found: LabMarks, where: str = "") -> list[str]:
+    """What the checks of a lab say; ``where`` are the options of the command that gives a hint."""
     lab = found.lab
     passed = sum(mark.finding.passed for mark in found.marks)
     head = f"lab {lab.name}, {lab.title}: {passed} of {plural(len(found.marks), 'check')}"
@@ -87,7 +87,7 @@ def marks(found: LabMarks) -> list[str]:
     for mark in found.marks:
         lines += _mark(mark)
     if not found.passed:
-        lines += ["", f"A hint: rpsim lab {lab.name} hint"]
+        lines += ["", f"A hint: rpsim lab {lab.name} hint{where}"]
     return lines
 
 

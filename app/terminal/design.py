@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from ...validation.matrix.design import DesignSearch, FoundPrimitive, reached
-from .text import count, paragraph, table
+from .text import count, paragraph, plural, table
 
 
 def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
     """The front, the published primitives among the durable ones, and the best figures within reach."""
     durable = search.durable or []
-    out = [f"primitives of at most {search.steps} steps on {search.configuration.label}"]
+    out = [f"primitives of at most {plural(search.steps, 'step')} on {search.configuration.label}"]
     text = (
         f"{count(search.tried)} tried; {count(search.left_out)} left out, being a durable one with more steps; "
         f"{count(search.survivors)} survive one update; {count(len(durable))} are durable"
     )
     out += [*paragraph(text, 2), ""]
     if not durable:
-        return [*out, f"nothing of at most {search.steps} steps is durable here"]
+        more = f"Try more steps, as with --steps {search.steps + 1}."
+        return [*out, f"No primitive of at most {plural(search.steps, 'step')} is durable here. {more}"]
     body = [
         [name, f"{one.cost.p50_ns / 1000:.2f}", f"{one.cost.cpu_ns:.0f}", f"{one.cost.packets:g}"]
         for one, name in names.items()
@@ -30,7 +31,7 @@ def lines(search: DesignSearch, names: dict[FoundPrimitive, str]) -> list[str]:
         out += paragraph(f"{name}: {one.candidate.follows}; {'; '.join(steps) or 'nothing more'}{known}", 2, 2)
     again = sorted({name for one in durable for name in one.published})
     out += ["", *paragraph(f"published ones among the durable: {', '.join(again) or 'none'}", 0, 2), ""]
-    out += [f"what is within reach of {search.steps} steps"]
+    out += [f"what is within reach of {plural(search.steps, 'step')}"]
     for what, quickest in reached(durable).items():
         out.append(f"  {what}: " + (f"{quickest.cost.p50_ns / 1000:.2f} us" if quickest else "nothing"))
     return out

@@ -75,7 +75,7 @@ def _read(source: Source, switches: Mapping[str, str]) -> Primitive:
     at.finish()
     wrong = problems(found)
     if wrong:
-        raise InputError(wrong)
+        raise InputError(sorted(wrong, key=lambda one: one.line or 0))
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ...sim.cursor import Cursor, Gathered
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, listed, nearest
 from ...sim.yaml_source import read_yaml
 from .reader import Group, group, merge
 
@@ -164,7 +164,10 @@ def _find(name: str, extends: Cursor | None, folder: FilePath) -> FilePath:
     names = profile_names()
     if name in names:
         return FOLDER / f"{name}.yaml"
-    found, expected = f"the unknown platform '{name}'", f"one of {', '.join(names)}, or the path of a YAML file"
+    found, expected = (
+        f"the unknown platform '{name}'",
+        f"one of {listed(name, names, 'rpsim list platforms')}, or the path of a YAML file",
+    )
     if extends is None:
         raise InputError(Mistake(found, expected, nearest=nearest(name, names)))
     extends.wrong(expected, found, nearest(name, [*names, *part_names()]))

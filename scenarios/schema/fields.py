@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from typing import Annotated, Any
@@ -10,14 +11,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Va
 from pydantic_core import PydanticCustomError
 
 from ...protocols.guarantees import Condition, Verdict
-from ...sim.errors import nearest
+from ...sim.errors import listed, nearest
 from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
 from ...sim.yaml_source import describe
 from ..values import MIN_LENGTH
 from .known import Complaint, Context, KnownNames, collect, complaint, context_of, from_context, name_of
 
+LIST_SCHEMES, LIST_PLATFORMS = "rpsim list schemes", "rpsim list platforms"
 MAX_VALUE_BYTES = 1 << 30
 MAX_COUNT = 10**9
+OPERATION_BYTES = 1 << 10
+"""What a run keeps of an operation at the least: what is planned, and what the history says of it."""
 
 
 def _listed(value: Any) -> Any:
@@ -49,12 +53,12 @@ def _scheme_name(value: Any, context: Context) -> str:
     """The full name of a scheme, with the scenario's options."""
     if isinstance(value, str) and value in context.known.refused:
         raise collect([Complaint(m.found, m.expected, m.nearest) for m in context.known.refused[value]])
-    name = name_of("a scheme", value, context.known.schemes)
+    name = name_of("a scheme", value, context.known.schemes, LIST_SCHEMES)
     return context.full_names.get(name, name)
 
 
 SchemeName = Annotated[str, from_context(_scheme_name)]
-PlatformName = Annotated[str, from_context(lambda v, c: name_of("a platform", v, c.known.platforms))]
+PlatformName = Annotated[str, from_context(lambda v, c: name_of("a platform", v, c.known.platforms, LIST_PLATFORMS))]
 Ddio = Annotated[str, from_context(lambda v, c: switch_position("ddio", v, c.known))]
 RoleName = Annotated[
     str, from_context(lambda v, c: name_of("a role of these schemes", v, c.roles()) if c.chosen else v)
@@ -69,8 +73,9 @@ SchemeNames = Annotated[
 
 def _check_selector(value: Any, context: Context) -> str:
     positions = [f"{switch} {position}" for switch, all_of in context.known.switches().items() for position in all_of]
+    known = [*context.known.platforms, *positions]
     for part in str(value).split(","):
-        name_of("a platform, a switch, or several with ', '", part.strip(), [*context.known.platforms, *positions])
+        name_of("a platform, a switch, or several with ', '", part.strip(), known, LIST_PLATFORMS)
     return str(value)
 
 
@@ -101,7 +106,7 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
                 if name in axes[axis][:i]:
                     wrong.append(Complaint(f"'{name}' twice", "each value once", None, (axis, i)))
     if "platform" not in value and "platform" in info.data and info.data["platform"] is None:
-        expected = f"a platform ({', '.join(known.platforms)}), or several in vary"
+        expected = f"a platform ({listed('', known.platforms, LIST_PLATFORMS)}), or several in vary"
         wrong.append(Complaint("nothing", expected, None, ("platform",), from_root=True))
     for platform in axes.get("platform", (info.data.get("platform"),)):
         switches = known.platforms.get(str(platform))
@@ -115,9 +120,9 @@ def check_vary(value: Any, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
 def _check_position(axis: str, name: Any, known: KnownNames, index: int, wrong: list[Complaint]) -> str:
     """A value of an axis; mistakes in it go to ``wrong``."""
     try:
-        return (
-            name_of("a platform", name, known.platforms) if axis == "platform" else switch_position(axis, name, known)
-        )
+        if axis == "platform":
+            return name_of("a platform", name, known.platforms, LIST_PLATFORMS)
+        return switch_position(axis, name, known)
     except PydanticCustomError as error:
         wrong.extend(replace(c, path=(axis, index)) for c in (error.context or {})["complaints"])
         return f"{name}[{index}]"
@@ -227,4 +232,17 @@ Machines = Annotated[int, Field(strict=True, ge=1, le=10_000)]
 KINDS = "the kind of workload: ycsb, mix, pagerank, transactions or schedule"
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+
+
+def _fits_memory(value: int) -> int:
+    """A number of operations that a run on this machine can keep."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // OPERATION_BYTES
+    if value > most:
+        kept = format_bytes(OPERATION_BYTES)
+        raise complaint(f"{value:,}", f"at most {most:,}: a run keeps {kept} or more of each in this machine's memory")
+    return value
+
+
+Operations = Annotated[Count, AfterValidator(_fits_memory)]
+OperationsOrZero = Annotated[CountOrZero, AfterValidator(_fits_memory)]
 OF_THE_WORK = "the seed of what the workload draws, so that every run has the same work; without it the run's"

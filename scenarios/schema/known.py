@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from ...protocols.objects import TAKES_OUT, verbs
-from ...sim.errors import InputError, Mistake, nearest
+from ...sim.errors import InputError, Mistake, listed, nearest
 from ...sim.units import parse_duration_ps
 from ...sim.yaml_source import FieldPath, describe
 
@@ -250,13 +250,13 @@ def complaint(found: str, expected: str, hint: str | None = None) -> PydanticCus
     return collect([Complaint(found, expected, hint)])
 
 
-def name_of(what: str, value: Any, names: Iterable[str]) -> str:
-    """``value`` if it is one of ``names``; else a mistake with the nearest."""
+def name_of(what: str, value: Any, names: Iterable[str], command: str = "") -> str:
+    """``value`` if it is one of ``names``, all of which a ``command`` prints; else a mistake with the nearest."""
     known = list(names)
     if isinstance(value, str) and value in known:
         return value
-    listed = ", ".join(known) if known else "none is known"
-    raise complaint(describe(value), f"{what}: {listed}", nearest(str(value), known))
+    names = listed(str(value), known, command) if known else "none is known"
+    raise complaint(describe(value), f"{what}: {names}", nearest(str(value), known))
 
 
 def role_complaints(context: Context) -> list[Complaint]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import ValidationError
 
-from ...sim.errors import InputError, Mistake, nearest
+from ...protocols.guarantees import covers
+from ...sim.errors import InputError, Mistake, listed, nearest
 from ...sim.files import nearest_file, printable
 from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, read_yaml
 from .known import Context, KnownNames, role_complaints
@@ -22,6 +23,8 @@ from .schema import Scenario
 LIBRARY = FilePath(__file__).parents[1] / "library"
 EXPECTED_ROOT = "a map with scenario, schemes, workload, ..."
 
+_LEFT_OUT_BY = {"schemes", "platform", "ddio", "vary"}
+"""Fields whose overrides may leave out what a file expects something of."""
 _COUNTED = ("machines", "processes")
 _PART = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d{1,9}\])*")
@@ -48,7 +51,7 @@ def find_scenario(name_or_path: str) -> FilePath:
     is_path = path.suffix in {".yaml", ".yml"} or path.name != name_or_path
     hint = (nearest_file(path) if is_path else None) or nearest(path.stem, names)
     found = "no such file" if is_path else "no such scenario"
-    expected = f"the path of a scenario file, or one of {', '.join(names)}"
+    expected = f"the path of a scenario file, or one of {listed(path.stem, names, 'rpsim list scenarios')}"
     raise InputError(Mistake(found, expected, printable(name_or_path), nearest=hint))
 
 
@@ -114,11 +117,28 @@ def check(
     wrong += [origin.mistake(c.path, c.found, c.expected, c.nearest) for c in complaints]
     try:
         scenario = Scenario.model_validate(data, context=context)
+        if origin.source.lines and not _LEFT_OUT_BY & {path[0] for path in origin.overrides}:
+            wrong += _never_run(scenario, data.get("expect") or {}, origin)
     except ValidationError as error:
         wrong += mistakes(error, data, origin)
     if wrong:
         raise InputError(sorted(wrong, key=lambda mistake: (mistake.line is None, mistake.line or 0)))
     return scenario
+
+
+def _never_run(scenario: Scenario, expect: Mapping[str, Any], origin: Origin) -> Iterator[Mistake]:
+    """What is expected of schemes, or of variants of them, that the scenario does not run."""
+    labels = dict.fromkeys(variant.label for variant in scenario.variants())
+    parts = list(dict.fromkeys(part for label in labels for part in label.split(", ")))
+    for written, (scheme, wanted) in zip(expect, scenario.expect.items(), strict=False):
+        if scheme not in scenario.schemes:
+            expected = f"a scheme that runs here: {', '.join(scenario.schemes)}"
+            yield origin.mistake(("expect", written), f"'{written}'", expected, nearest(written, scenario.schemes))
+        for condition, verdict in wanted.items():
+            for selector in verdict if isinstance(verdict, dict) else ():
+                if not any(covers(selector, label) for label in labels):
+                    path, expected = ("expect", written, condition, selector), f"what runs here: {', '.join(parts)}"
+                    yield origin.mistake(path, f"'{selector}'", expected, nearest(selector, parts))
 
 
 def _apply(override: str, data: dict[str, Any], places: dict[FieldPath, str]) -> None:

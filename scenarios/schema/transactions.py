@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field
 from ...protocols.objects import TRANSACTIONAL
 from ...sim.errors import nearest
 from ..transactions import BENCHMARKS, MIXES
-from .fields import KINDS, OF_THE_WORK, Count, CountOrZero, DurationPs, StoredBytes
+from .fields import KINDS, OF_THE_WORK, Count, CountOrZero, DurationPs, Operations, StoredBytes
 from .known import Complaint, collect, complaint, context_of, name_of
 from .maps import FileMap
 from .workloads import Share, fewer_than_operations
@@ -23,7 +23,7 @@ class Transactions(FileMap):
     benchmark: Literal["smallbank", "tatp"] = Field(description="smallbank or tatp")
     customers: Count = Field(description="how many customers there are, e.g. 1000")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a row's value, e.g. '8 B'")
-    operations: Count = Field(description="how many transactions all processes perform together")
+    operations: Operations = Field(description="how many transactions all processes perform together")
     mix: Literal["writes", "standard"] = Field(
         default="writes", description="writes: those that write alone; standard: with the benchmark's reads"
     )

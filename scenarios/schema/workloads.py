@@ -17,7 +17,17 @@ from pydantic import (
 
 from ...protocols.objects import OPERATIONS, SYNCS, TRANSACTION, Takes
 from ..ycsb import DELETE, LATEST, LONGEST_SCAN, MIXES, READ, UPDATE, Shares
-from .fields import KINDS, OF_THE_WORK, Count, CountOrZero, DurationPs, InstantPs, StoredBytes
+from .fields import (
+    KINDS,
+    OF_THE_WORK,
+    Count,
+    CountOrZero,
+    DurationPs,
+    InstantPs,
+    Operations,
+    OperationsOrZero,
+    StoredBytes,
+)
 from .known import Complaint, SchemeFacts, collect, complaint, context_of, name_of
 from .maps import FileMap
 from .writers import Writes, writer_complaints
@@ -128,7 +138,9 @@ class ClientGroup(Draws):
     begin_ps: InstantPs = Field(default=0, alias="begin", description="when they begin, e.g. '10 us'")
     first: CountOrZero = Field(default=0, description="the number of its first key")
     keys: Count | None = Field(default=None, description="how many of the objects its keys are, from the first on")
-    operations: Count | None = Field(default=None, description="how many operations its processes perform together")
+    operations: Operations | None = Field(
+        default=None, description="how many operations its processes perform together"
+    )
     zipf: float | None = Field(
         default=None, strict=True, ge=0, le=10, description="the exponent of its keys' popularity"
     )
@@ -148,7 +160,7 @@ class Ycsb(Draws):
     kind: Literal["ycsb", "mix"] = Field(description=KINDS)
     keys: Count = Field(description="how many objects there are")
     value_bytes: StoredBytes = Field(alias="value", description="the size of a value, e.g. '256 B'")
-    operations: Count = Field(description="how many operations all processes perform together")
+    operations: Operations = Field(description="how many operations all processes perform together")
     zipf: float = Field(default=0.99, strict=True, ge=0, le=10, description="the exponent of the keys' popularity")
     warmup: CountOrZero = Field(
         default=0, description="how many of the operations come first and stay out of the statistics"
@@ -178,7 +190,9 @@ class Ycsb(Draws):
     think_ps: DurationPs | None = Field(
         default=None, alias="think", description="a process's mean pause before an operation, at random, e.g. '10 us'"
     )
-    past: CountOrZero = Field(default=0, description="how many operations came before time zero, and shaped the state")
+    past: OperationsOrZero = Field(
+        default=0, description="how many operations came before time zero, and shaped the state"
+    )
     own: bool = Field(
         default=False, strict=True, description="whether each process has objects of its own, every so many-th"
     )

@@ -145,7 +145,7 @@ def test_a_scenario_says_after_how_many_images_an_object_is_given_up():
 
     assert report(None).exhaustive
     few = report(1)
-    assert not few.exhaustive and "1 images at most" in few.over
+    assert not few.exhaustive and "1 image at most" in few.over
 
 
 def test_a_budget_that_suffices_changes_nothing():

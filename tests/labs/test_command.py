@@ -46,6 +46,14 @@ def test_work_is_never_overwritten(here, capsys):
     assert (here / "lab-7" / "answers.yaml").read_text() == "h01: holds\n"
 
 
+def test_what_goes_on_names_the_folder_of_the_labs(here, capsys):
+    (here / "my desk").mkdir()
+    assert "rpsim lab 7 check --in 'my desk'     rpsim lab 7 hint --in 'my desk'" in said(
+        capsys, "7", "--in", "my desk"
+    )
+    assert "A hint: rpsim lab 7 hint --in 'my desk'" in said(capsys, "7", "check", "--in", "my desk", status=1)
+
+
 def test_hints_come_one_by_one(here, capsys):
     said(capsys, "7")
     for number in range(1, 5):
@@ -88,7 +96,8 @@ def said_json(capsys, *arguments):
 
 
 def test_a_lab_of_a_lecturer_s_own(here, capsys):
-    assert "a lab to start from" in said(capsys, "new", "mine")
+    assert "a lab to start from" in said(capsys, "new", "mine-of-a-longer-name")
+    said(capsys, "new", "mine")
     assert said(capsys, "mine", "test").endswith("fine\n")
     said(capsys, "mine")
     assert "0 of 1 check" in said(capsys, "mine", "check", status=1)

@@ -238,6 +238,18 @@ def test_the_command_tells_what_survives_and_why(known, status, use, monkeypatch
     assert max(len(line) for line in said.splitlines()) <= 80
 
 
+def test_a_command_that_is_stopped_says_how_far_it_was(monkeypatch, capsys, tmp_path):
+    def stopped(chosen, work, **how):
+        work.expect(9)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(score_module, "score", stopped)
+    assert main(["mutate", "saw", "--jobs", "1", "--out", str(tmp_path)]) == 130
+    said = capsys.readouterr().err
+    assert "rpsim: 0 of 9 trials are done, of what is faultless and of faults; the same command goes on" in said
+    assert f"{tmp_path}/.mutate-fates.jsonl" in said and said.endswith("rpsim: interrupted\n")
+
+
 @pytest.mark.long
 def test_without_a_scheme_all_are_tried_and_what_they_share_once(use, monkeypatch, capsys, tmp_path):
     use(trial(nothing))

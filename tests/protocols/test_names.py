@@ -165,7 +165,9 @@ def test_a_file_of_ones_own_is_named_by_its_path(made, tmp_path):
     file = tmp_path / "store.py"
     file.write_text(OWN)
     assert scheme(f"{file}:mine-own").title == scheme(str(file)).title == "mine"
-    assert "expected a scheme: mine-own; did you mean 'mine-own'?" in refused(f"{file}:mine-on")
+    name = f"{file}:mine-on"
+    place = f"'mine-on' at character {len(str(file)) + 2} of '{name}'"
+    assert f"found {place}, expected a scheme: mine-own; did you mean 'mine-own'?" in refused(name)
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import nothing_of_that_name\n")
     assert refused(f"{wrong}:x").startswith(f"{wrong}:1: found ModuleNotFoundError")

@@ -166,6 +166,10 @@ def test_a_history_is_judged_from_a_file_and_from_events(capsys):
         (lambda: rpsim.matrix(queue_pairs=["a"]), "argument queue_pairs: found 'a'"),
         (lambda: rpsim.matrix(jobs=0), "argument jobs: found 0, expected a whole number of processes, at least 1"),
         (lambda: rpsim.check(5), "argument history: found 5, expected a list of events"),
+        (
+            lambda: rpsim.check([{"process": 0, "type": "invoke", "f": "get"}, {"value": b"x"}]),
+            "history:2: found what JSON cannot hold (Object of type bytes is not JSON serializable), expected an event",
+        ),
         (lambda: rpsim.check(HISTORY, conditions="durable"), "argument conditions: found 'durable', expected a list"),
         (lambda: rpsim.check(HISTORY, budget="x"), "argument budget: found 'x'"),
         (lambda: rpsim.check(HISTORY, model=5), "argument model: found 5"),

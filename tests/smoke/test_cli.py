@@ -315,7 +315,7 @@ def test_failures_in_recoveries_are_explored_to_any_depth_and_once_more_by_brute
     ("more", "message"),
     [
         (["--nested", "0"], "--nested: found '0', expected a whole number, at least 1"),
-        (["--nested", "12"], "crash.nested: found 12, expected at most 9"),
+        (["--nested", "12"], "--nested: found '12', expected a whole number, at most 9"),
         (
             ["--set", "crash.fault=client[0] process", "--nested", "1"],
             "expected a server's power, which may fail again",

@@ -210,3 +210,27 @@ def test_the_mistakes_of_a_users_platform_are_told_with_their_place(tmp_path):
     with pytest.raises(InputError, match=r"ours.yaml:4: .*dorbell") as caught:
         load_scenario("quickstart", [f"platform={profile}"])
     assert caught.value.mistakes[0].nearest == "doorbell"
+
+
+NEVER_RUN = """\
+scenario: mine
+vary: {platform: [optane-adr, optane-eadr]}
+schemes: [saw, efactory]
+workload: {kind: ycsb, mix: a, keys: 2, value: 64 B, operations: 4}
+expect:
+  erda: {durable: holds}
+  saw: {durable: {optane-adr: holds, optane-adr-roce: holds}}
+"""
+
+
+def test_what_is_expected_of_a_variant_that_never_runs_is_a_mistake(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(NEVER_RUN)
+    with pytest.raises(InputError) as caught:
+        load_scenario(str(file))
+    assert str(caught.value).replace(str(file), "mine.yaml").splitlines() == [
+        "mine.yaml:6: expect.erda: found 'erda', expected a scheme that runs here: saw, efactory",
+        "mine.yaml:7: expect.saw.durable.optane-adr-roce: found 'optane-adr-roce', expected what runs here: "
+        "optane-adr, optane-eadr; did you mean 'optane-adr'?",
+    ]
+    assert load_scenario(str(file), ["schemes=[saw]", "vary.platform=[optane-adr]"]).schemes == ("saw",)

@@ -34,6 +34,17 @@ def of_steps(*steps: str, rest: str = "complete: update\n") -> list[str]:
     return complaints("steps:\n" + "".join(f"- {step}\n" for step in steps) + rest)
 
 
+def test_mistakes_come_in_the_order_of_their_lines():
+    text = "steps:\n- {at: pcie, do: reed}\ntransport: [RX]\nbathing: 3\nfollows: [FOO]\n"
+    places = [one.partition(" found")[0] for one in complaints(text)]
+    assert places == [
+        "p.yaml:6: steps[0].do:",
+        "p.yaml:7: transport[0]:",
+        "p.yaml:8: bathing:",
+        "p.yaml:9: follows[0]:",
+    ]
+
+
 PACKET = "{id: p, at: wire, do: send, packet: P}"
 ANSWER = "{id: a, at: wire, do: acknowledge}"
 

@@ -30,7 +30,7 @@ MIRRORED = SchemeFacts(
 TWO = SchemeFacts(ROLES_OF_A_STORE | {"data": RoleFacts(many=True)}, ("put", "get"), frozenset({"put"}))
 HEAP = SchemeFacts(ROLES_OF_A_STORE, ("alloc", "free"), frozenset({"alloc", "free"}))
 SWITCHES = {"ddio": ("on", "off")}
-SHIPPED = ", ".join(scenario_names())
+ANOTHER = f"or another of {len(scenario_names())} (rpsim list scenarios)"
 KNOWN = KnownNames(
     {"client-active": STORE, "saw": STORE, "slabs": HEAP},
     {"optane-adr": SWITCHES, "optane-eadr": SWITCHES | {"iio_wc": ("off", "on")}},
@@ -96,6 +96,12 @@ def test_a_negative_size():
     ]
 
 
+def test_more_operations_than_memory_holds(monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 300}.get)
+    bound = "expected at most 1,200: a run keeps 1 KiB or more of each in this machine's memory"
+    assert changed() == [f"mine.yaml:6: workload.operations: found 2,000, {bound}"]
+
+
 def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
     assert changed(("operations:", "opertions:")) == [
         "mine.yaml:6: workload.opertions: found the unknown key 'opertions', expected one of kind, mix, reads, "
@@ -106,7 +112,7 @@ def test_a_misspelt_key_is_one_mistake_and_not_a_missing_key_as_well():
 
 def test_a_missing_file(tmp_path, monkeypatch):
     assert read(None, tmp_path, monkeypatch) == [
-        f"mine.yaml: found no such file, expected the path of a scenario file, or one of {SHIPPED}"
+        f"mine.yaml: found no such file, expected the path of a scenario file, or one of pmr-barrier, pdpm-client, filemr {ANOTHER}"
     ]
 
 
@@ -119,7 +125,7 @@ def test_a_missing_scenario():
     with pytest.raises(InputError) as caught:
         load_scenario("quickstrat", known=KNOWN)
     assert str(caught.value) == (
-        f"quickstrat: found no such scenario, expected the path of a scenario file, or one of {SHIPPED}; "
+        f"quickstrat: found no such scenario, expected the path of a scenario file, or one of quickstart {ANOTHER}; "
         "did you mean 'quickstart'?"
     )
 

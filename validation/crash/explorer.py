@@ -344,7 +344,10 @@ class Explorer:
         if not self._judge_images(one, at_ps, found, islice(images, self._most + 1), open_, violated):
             return self._watch(name, one)
         if found.exhaustive:
-            found.exhaustive, found.over = False, f"{self._most} images at most of an object at an instant"
+            found.exhaustive, found.over = (
+                False,
+                f"{self._most} image{'s' * (self._most > 1)} at most of an object at an instant",
+            )
         self._most = min(self._most, WHEN_IN_VAIN)
         contents, families = self._view(None, None)
         whole = self.outcomes(one.subject, partial(_whole_lines, contents), partial(_whole_lines, families))

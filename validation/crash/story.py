@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Protocol
 
 from ...models.durability.ordering import Scope, events_that_force
@@ -170,6 +170,11 @@ def _again(state: LeftState) -> list[TimelineRow]:
     return [TimelineRow(at_ps, "recovery", text) for text in texts]
 
 
+def _of_several(words: str, names: Sized) -> str:
+    """The words behind the names, with their verb in the plural where there are several."""
+    return words.replace(" is ", " are ", 1) if len(names) > 1 else words
+
+
 def _unwritten(state: LeftState) -> list[TimelineRow]:
     """What the read looked at although nobody had written it so far."""
     at_ps, pieces = state.violation.instant_ps, state.explorer.views.pieces
@@ -225,7 +230,7 @@ def _hardware_rows(state: LeftState) -> list[TimelineRow]:
             if when_ps <= at_ps:
                 happened.setdefault((when_ps, node.name, before, behind), {})[name] = None
     return [
-        TimelineRow(when_ps, side, f"{before}{next(iter(names))}{_and_more([*names])}{behind}")
+        TimelineRow(when_ps, side, f"{before}{next(iter(names))}{_and_more([*names])}{_of_several(behind, names)}")
         for (when_ps, side, before, behind), names in happened.items()
     ]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +98,11 @@ def main(options: argparse.Namespace) -> int:
     return _show(lab, options)
 
 
+def _where(options: argparse.Namespace) -> str:
+    """The option that says where the labs' folders are, if it was given, as the next command takes it."""
+    return "" if options.above == ABOVE.default else f" --in {shlex.quote(options.above)}"
+
+
 def _list(labs: list[Lab], options: argparse.Namespace) -> int:
     from ...labs.printed import listing
     from ...terminal.envelope import envelope
@@ -118,7 +124,7 @@ def _show(lab: Lab, options: argparse.Namespace) -> int:
     if options.json:
         print(envelope(options, {"lab": lab.name, "folder": desk.as_posix(), "written": written, "kept": kept}), end="")
     else:
-        print("\n".join(page(lab, desk.as_posix(), written, kept)))
+        print("\n".join(page(lab, desk.as_posix(), written, kept, _where(options))))
     return 0
 
 
@@ -151,7 +157,9 @@ def _check(lab: Lab, options: argparse.Namespace) -> int:
         found = mark(lab, desk, done=shown.update)
     desk_files = {**options.inputs, "subject": str(desk)}
     print(
-        envelope(options, document([found]), inputs=desk_files) if options.json else "\n".join([*marks(found), ""]),
+        envelope(options, document([found]), inputs=desk_files)
+        if options.json
+        else "\n".join([*marks(found, _where(options)), ""]),
         end="",
     )
     return 0 if found.passed else 1

@@ -19,6 +19,7 @@ def start(options: argparse.Namespace, name: str, above: str) -> int:
 
     from ...terminal.envelope import envelope
     from ...terminal.output import replacing
+    from ...terminal.text import paragraph
 
     target = Path(above) / name
     if not Path(name).name.replace("-", "").replace("_", "").isalnum() or name in ("check", "new", "hint"):
@@ -42,7 +43,8 @@ def start(options: argparse.Namespace, name: str, above: str) -> int:
         print(envelope(options, made(options, target.as_posix())), end="")
     else:
         here = target.as_posix()
-        print(f"{here}: a lab to start from; rpsim lab {here} shows it, rpsim lab {here} test tries it")
+        text = f"{here}: a lab to start from; rpsim lab {here} shows it, rpsim lab {here} test tries it"
+        print("\n".join(paragraph(text, 0, 2)))
     return 0
 
 

@@ -9,7 +9,8 @@ from ...options import NO_REPORT, OUT, QUICK, RESULTS, SEED, SEEDS, WORKERS, Com
 
 PLATFORMS = Option(
     "--platforms",
-    "usual, quick, every, a platform, or a label such as 'adr, ddio on' (a semicolon between labels)",
+    "usual, quick, methods (those of rpsim matrix methods), every, a platform, or a label such as 'adr, ddio on' "
+    "(a semicolon between labels)",
     "P,...",
 )
 OF_SCHEMES = Option(

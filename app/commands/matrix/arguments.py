@@ -10,21 +10,28 @@ from dataclasses import replace
 
 from ....sim.errors import InputError, Mistake
 
+_SET_BY = {"crash.fault": "--faults", "workload.value": "--sizes", "vary": "--platforms"}
+"""The options that set fields of a scenario, by the first words of the field."""
+
 
 @contextmanager
-def faults_as_given() -> Iterator[None]:
-    """A mistake in a fault names ``--faults``, where the user wrote it, and not the scenario's field that it is set in.
+def options_as_given() -> Iterator[None]:
+    """A mistake in a fault, a size or a platform names the option, which the user wrote, and not the scenario's field.
 
     Raises InputError.
     """
     try:
         yield
     except InputError as error:
-        set_in = "crash.fault"
-        raise InputError(
-            replace(one, file=None, field="--faults") if set_in in f"{one.file} {one.field}".split() else one
-            for one in error.mistakes
-        ) from error
+        raise InputError(map(_as_given, error.mistakes)) from error
+
+
+def _as_given(one: Mistake) -> Mistake:
+    for place in f"{one.file} {one.field}".split():
+        for field, flag in _SET_BY.items():
+            if place == field or place.startswith(f"{field}."):
+                return replace(one, file=None, field=flag)
+    return one
 
 
 def listed(text: str | None) -> list[str]:

@@ -16,7 +16,7 @@ from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.progress import performed
 from ...terminal.summary import counterexample
 from ...terminal.text import paragraph, table
-from .arguments import faults_as_given, listed, named, platforms
+from .arguments import listed, named, options_as_given, platforms
 
 PRIMITIVES = ("no-flush", "read-after-write", "wflush", "ibta-flush-persistent", "write-imm-cpu-flush")
 FAULTS = ("all power", "replica[0] lost")
@@ -31,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     primitives, faults = listed(options.primitives) or PRIMITIVES, listed(options.faults) or FAULTS
     groups = named(options) or GROUPS
     where = configurations(platforms(options.platforms, "quick"))
-    with faults_as_given():
+    with options_as_given():
         jobs = group_jobs(groups, primitives, where, faults, options.seed)
     inputs: dict[str, Any] = {"jobs": [[one.name, one.configuration.label, one.fault, one.seed] for one in jobs]}
     target = folder(options.out, "groups", inputs, options.seed, "matrix")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....protocols.primitives import known_primitives
+from ....protocols.naming.names import parse_name
+from ....protocols.primitives import known_primitives, primitive
 from ....protocols.shapes import shaped
 from ....sim.errors import InputError, Mistake
 from ....sim.jobs.cluster import workers
@@ -90,7 +91,7 @@ def _jobs(options: argparse.Namespace) -> list[RowJob]:
 
     names = named(options) or list(known_primitives())
     for name in names:
-        checked(lambda name=name: shaped(f"word over {name}"))  # type: ignore[misc]
+        checked(lambda name=name: _known(name))  # type: ignore[misc]
     where = checked(lambda: configurations(platforms(options.platforms, "quick" if options.quick else "usual")))
     judged = checked(lambda: shapes(listed(options.shapes) or (QUICK_SHAPES if options.quick else USUAL_SHAPES)))
     sizes = checked(lambda: _sizes(listed(options.sizes))) or ((64, 4096) if options.quick else SIZES)
@@ -98,6 +99,13 @@ def _jobs(options: argparse.Namespace) -> list[RowJob]:
         raise InputError(mistakes)
     pairs = (1,) if options.quick else QUEUE_PAIRS
     return [RowJob(name, one, tuple(judged), tuple(sizes), pairs, options.seed) for name in names for one in where]
+
+
+def _known(name: str) -> None:
+    """Raises InputError for a name that stands for no primitive, or for one that shapes do not go over."""
+    part = parse_name(name).system
+    primitive(part.word, part.options)
+    shaped(f"word over {name}")
 
 
 def _sizes(texts: Sequence[str]) -> list[int]:

@@ -36,7 +36,7 @@ from ...terminal.output import folder, footer, manifest, replacing, write_json
 from ...terminal.summary import counterexample
 from ...terminal.text import count, paragraph, plural, table
 from ...terminal.work import Job, JobOutcome, perform_all
-from .arguments import faults_as_given, listed, named, platforms
+from .arguments import listed, named, options_as_given, platforms
 
 PLATFORMS = ("optane-adr", "optane-eadr")
 ONE, SHARED = "one", "shared"
@@ -179,7 +179,7 @@ def main(options: argparse.Namespace) -> int:
         expected = "names of schemes, as in saw,erda (rpsim list schemes)"
         raise InputError(Mistake("nothing", expected, field="rpsim matrix schemes"))
     chosen = list(range(options.seed, options.seed + options.seeds))
-    with faults_as_given():
+    with options_as_given():
         jobs, asked = _jobs(options, names, chosen)
     inputs = {"jobs": [[job.overrides, job.index, job.seed] for job in jobs]}
     target = folder(options.out, "schemes", inputs, chosen[0], "matrix")

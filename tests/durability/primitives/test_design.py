@@ -4,9 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from rpsim.app.commands import design
 from rpsim.app.commands.design import explore
+from rpsim.app.main import main
 from rpsim.validation.matrix.configurations import configurations
-from rpsim.validation.matrix.design import Candidate, candidates, canonical, possible, published, reached, wanted
+from rpsim.validation.matrix.design import (
+    Candidate,
+    DesignSearch,
+    candidates,
+    canonical,
+    possible,
+    published,
+    reached,
+    wanted,
+)
 from rpsim.validation.matrix.methods import Question, answer
 
 
@@ -51,6 +62,14 @@ def test_a_search_of_one_step_rediscovers_the_appliance_method(tmp_path):
 def test_a_search_says_when_nothing_is_durable(tmp_path):
     search = explore(configurations(["adr, ddio on"])[0], 1, 1, 1, tmp_path)
     assert search.front == [] and search.tried > 1
+
+
+def test_a_search_without_a_find_says_what_to_try(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(design, "explore", lambda configuration, steps, *_: DesignSearch(configuration, steps))
+    assert main(["design", "--platform", "adr, ddio on", "--steps", "2", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "No primitive of at most 2 steps is durable here. Try more steps, as with --steps 3." in printed
+    assert "primitive files" not in printed
 
 
 @pytest.mark.long

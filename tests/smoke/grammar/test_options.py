@@ -14,6 +14,7 @@ from rpsim.app.grammar import COMMANDS, parse, work_of
 from rpsim.app.main import main
 from rpsim.app.options import Option
 from rpsim.sim.errors import InputError
+from rpsim.validation.matrix.configurations import SETS
 
 from ...answers import answer_of
 from .reads import reads
@@ -87,6 +88,13 @@ def test_an_option_that_goes_with_another_is_refused_alone():
         (["calibrate", "compare", "a", "--hold-out", "0"], "--hold-out: found it with rpsim calibrate compare"),
         (["check", "a", "--seed", "1"], "found '--seed', expected an option of rpsim check"),
         (["matrix", "schemes", "saw", "--seed", "1,2"], "--seed: found '1,2', expected a whole number"),
+        (
+            ["run", "quickstart", "--seed", str(1 << 64)],
+            "--seed: found '18446744073709551616', expected a whole number, at most",
+        ),
+        (["crash", "quickstart", "--nested", "99"], "--nested: found '99', expected a whole number, at most 9"),
+        (["--json", "run", "quickstart"], "found '--json' before the command 'run', expected options behind it: rpsim"),
+        (["--seed", "3", "run", "quickstart"], "found '--seed' before the command 'run', expected options behind it"),
         (["crash", "quickstart", "--jobs", "2", "--dask", "tcp://a:1"], "--dask: found it together with --jobs"),
         (["measure", "quick", "--platform", "optane-adr", "--force"], "--force: found no --write"),
         (["calibrate", "a.json", "--bounds", "a=1..2"], "--bounds: found no --fit, expected --fit as well"),
@@ -100,6 +108,21 @@ def test_what_means_nothing_is_one_clear_error(arguments, message, capsys, monke
     said = capsys.readouterr()
     assert message in said.err and said.err.count("\n") == 1 and said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_help_names_every_set_of_platforms(capsys):
+    with pytest.raises(SystemExit):
+        main(["matrix", "--help"])
+    shown = capsys.readouterr().out.partition("--platforms")[2].partition("--shapes")[0]
+    assert all(name in shown for name in SETS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_fits_a_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 OLD = {

@@ -57,6 +57,10 @@ def test_the_page_has_everything_in_it(capsys, tmp_path):
             "found 'quick', which is 4 platforms, expected 'adr, ddio on' or 'adr, ddio",
         ),
         (["design", "--platform", "adr, ddio offf"], "adr, ddio off"),
+        (
+            ["matrix", "primitives", "no-flsh"],
+            "primitive: found 'no-flsh', expected a file, or a shipped primitive (rpsim",
+        ),
         (["matrix", "--primitives", "x"], "rpsim matrix primitives x"),
     ],
 )
