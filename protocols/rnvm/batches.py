@@ -5,7 +5,8 @@ them together, sorted and merged as the structure's vector operation does, and s
 the operation log's LPN behind the last of them: so an operation is done exactly once, whatever fails between.
 
 What the paper leaves open is read so. An operation whose result somebody waits for is performed at once, with those
-before it, unless the ones that wait already say it; its writes wait for the batch's transaction. The operation's record
+before it that its result depends on, unless the ones that wait already say it; its writes wait for the batch's
+transaction. The operation's record
 is posted and not awaited unless the option ``oplog`` says otherwise: the published speed is less than a round trip.
 """
 
@@ -76,10 +77,13 @@ class BatchFrontEnd(FrontEnd):
         if operation.f not in self.scheme.updates or not self.changes(operation):
             return (yield from self.look(held, space, operation))
         yield from self.append(held, space, operation)
-        space.waiting.append(operation)
         found = None
         if self.has_result(operation):
-            found = yield from self.perform_waiting(held, space)
+            waited = len(space.waiting)
+            found = yield from self.algorithm(held).take(space.waiting, operation)
+            space.performed += waited - len(space.waiting) + 1
+        else:
+            space.waiting.append(operation)
         if len(space.waiting) + space.performed >= self.batch():
             yield from self.send_batch(held, space)
         return found
@@ -106,11 +110,10 @@ class BatchFrontEnd(FrontEnd):
         return (yield from self.algorithm(held).perform(operation))
 
     def perform_waiting(self, held: OpenStructure, space: BatchSpace) -> Code:
-        """Perform what waits; returns the result of the last operation."""
+        """Perform what waits."""
         waiting, space.waiting = space.waiting, []
-        results = yield from self.algorithm(held).perform_all(waiting)
+        yield from self.algorithm(held).perform_all(waiting)
         space.performed += len(waiting)
-        return results[-1] if results else None
 
     def send_batch(self, held: OpenStructure, space: BatchSpace) -> Code:
         """Perform what waits, and send the batch's transaction."""

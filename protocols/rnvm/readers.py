@@ -1,7 +1,7 @@
 """Readers of a structure that another front-end writes.
 
 Source: rNVM, section 9. Where the order of writes protects readers (a skip list's pointers from the bottom up, a root
-that is switched last, the head of a chain) they just read. Else they look at the structure's sequence number SN before
+that is switched last) they just read. Else they look at the structure's sequence number SN before
 and behind: it is odd while the back-end replays a transaction, and another one once it has; then they read again
 (algorithm 3). Readers may starve, and the writer never waits.
 

@@ -5,7 +5,8 @@ first node; a node is a key, a value and the address of the next. So a find read
 An insert reads them too, to see whether the key is there. A new key's node goes to the chain's head: a node is
 written, and then the bucket. A key that is there gets a new node in the old one's place, not a new value in the old
 node: a crash in a mode without logs would leave a value of more than 8 bytes half written. The number of buckets never
-changes: the smallest power of two that has a bucket for each key that is loaded.
+changes: the smallest power of two that has a bucket for each key that is loaded. Readers look at the sequence number:
+the old node's block is used again for another key, and a reader may come to it late.
 """
 
 from __future__ import annotations
@@ -47,7 +48,6 @@ class HashTable(Algorithm):
     """``insert`` and ``find``; see the module."""
 
     root_bytes: ClassVar[int] = HashRoot.size
-    shared_by = "order"
 
     def __init__(self, space: Space, root: int, value_bytes: int) -> None:
         super().__init__(space, root, value_bytes)

@@ -5,7 +5,7 @@ next empty one, and then moves the tail there: two ranges, no read. A dequeue re
 The front-end holds head and tail, as it alone changes them. The paper gives no layout.
 
 In a batch the paper has enqueues annulled by dequeues. First in, first out allows that only once nothing is left from
-before the batch: until then a dequeue takes what is in memory.
+before the batch: until then a dequeue takes what is in memory, and enqueues wait as before.
 """
 
 from __future__ import annotations
@@ -80,6 +80,13 @@ class ListQueue(Algorithm):
         for address in taken:  # not before the head has left them: a block is used again at once
             yield from self.space.free(address, self.node_bytes)
         return results
+
+    @override
+    def take(self, waiting: list[Operation], operation: Operation) -> Code:
+        ends = QueueEnds.unpack((yield from self.space.read_held(self.root, QueueEnds.size)))
+        if waiting and ends.head == ends.tail:
+            return waiting.pop(0).value
+        return (yield from self.perform(operation))
 
     def _append(self, empty: int, items: Sequence[bytes] | deque[bytes]) -> Code:
         """Fill the empty node and new ones behind it, then have the tail point to the last, which is empty."""

@@ -7,7 +7,8 @@ whatever of these is there, each list is sorted and is a part of the one below.
 
 Deliberate differences. A node's height is drawn by a hash of its key, not at random: so an insert that is executed
 again makes the same node. A key that is there gets its new value in its node, in place; the paper does not say. Another
-node in its place would have to be linked on all levels at once.
+node in its place would have to be linked on all levels at once. So the order of writes protects readers of values of
+one word alone; those of longer ones look at the sequence number.
 """
 
 from __future__ import annotations
@@ -81,11 +82,12 @@ class SkipPath(NamedTuple):
 class SkipList(Algorithm):
     """``insert`` and ``find``; see the module."""
 
-    shared_by = "order"
     root_bytes: ClassVar[int] = SkipHead.size + LEVELS * WORD
 
     def __init__(self, space: Space, root: int, value_bytes: int) -> None:
         super().__init__(space, root, value_bytes)
+        if value_bytes <= WORD:
+            self.shared_by = "order"
         self.pointers = Tower.size + WORD * words_of(value_bytes)
         """Where a node's pointers begin."""
 

@@ -1,8 +1,8 @@
 """The stack of rNVM: a list of nodes, all work at its head.
 
 Source: rNVM, section 6.1. A push writes a node, and then the head; a pop reads the head's node, and writes the head. In
-a batch a pop annuls the last push before it that is not yet executed: neither touches memory. The front-end holds the
-head, as it alone changes it. The paper gives no layout.
+a batch a pop annuls the last push before it, if one is left: neither touches memory, nor do the pushes before that one
+wait any less. The front-end holds the head, as it alone changes it. The paper gives no layout.
 """
 
 from __future__ import annotations
@@ -82,6 +82,12 @@ class ListStack(Algorithm):
         for address in popped:  # not before the head has left them: a block is used again at once
             yield from self.space.free(address, self.node_bytes)
         return results
+
+    @override
+    def take(self, waiting: list[Operation], operation: Operation) -> Code:
+        if waiting:
+            return waiting.pop().value
+        return (yield from self.perform(operation))
 
     def _first(self) -> Code:
         return StackHead.unpack((yield from self.space.read_held(self.root, StackHead.size))).first

@@ -66,7 +66,7 @@ class Algorithm(ABC):
     Recovery performs operations again by the same code, on a new instance.
     """
 
-    shared_by: ClassVar[Literal["lock", "order"]] = "lock"
+    shared_by: Literal["lock", "order"] = "lock"
     """How readers see no half of a change: by a sequence number that they look at before and behind, or by the order of
     the writes, of which the last one publishes the others (a root, a pointer).
     """
@@ -90,6 +90,15 @@ class Algorithm(ABC):
         for operation in operations:
             results.append((yield from self.perform(operation)))
         return results
+
+    def take(self, waiting: list[Operation], operation: Operation) -> Code:
+        """Perform an operation that somebody waits for, behind those of its batch that wait; returns its result.
+
+        It takes out of ``waiting`` what it performs, or annuls: here all.
+        """
+        operations = [*waiting, operation]
+        waiting.clear()
+        return (yield from self.perform_all(operations))[-1]
 
     @classmethod
     @abstractmethod

@@ -8,6 +8,7 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.registry import scheme
+from rpsim.protocols.rnvm.spaces import LoggedSpace
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
@@ -114,6 +115,23 @@ def test_posted_operations_go_with_their_front_end():
     """A living one sends them again as soon as it finds out: behind its last operation it never does."""
     assert executed(f"{CHAIN} on rnvm-rcb[batch=3]", SMALL, "client[0] process", keys=2) == {LOST}
     assert executed(f"{CHAIN} on rnvm-rcb[batch=2]", SMALL, "server[0] process", keys=2) == {DURABLE}
+
+
+@pytest.mark.parametrize("work", ["aaaattttatat", "aattaattaatt"])
+@pytest.mark.parametrize("structure, adds, takes", [("stack", "push", "pop"), ("queue", "enqueue", "dequeue")])
+def test_what_a_batch_adds_and_takes_out_again_does_not_touch_memory(structure, adds, takes, work, monkeypatch):
+    """Section 6.1: its transaction is the operation log's LPN alone."""
+    lines, commit = [], LoggedSpace.commit
+
+    def committed(self, **more):
+        lines.append(len(self.writes))
+        return (yield from commit(self, **more))
+
+    monkeypatch.setattr(LoggedSpace, "commit", committed)
+    steps = [{"process": 0, "f": adds if step == "a" else takes, "object": "k0"} for step in work]
+    result = run(f"{structure} on rnvm-rcb[batch={len(work)}]", steps, keys=1, vary=vary())
+    found = [one.result for one in result.history.operations if one.f == takes]
+    assert lines == [0] and all(found)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from rpsim.protocols.rnvm.records import merged
 
 from ...small import run
 from .chain import Chain
-from .test_modes import insert, vary
+from .test_modes import find, insert, vary
 
 CHAIN = Chain.name
 
@@ -102,6 +102,37 @@ def test_only_a_walk_in_vain_is_a_retry(monkeypatch, numbers, walks, counts):
     with pytest.raises(StopIteration) as ended:
         next(code)
     assert ended.value.value == len(walked) == walks and counted == counts
+
+
+def without_numbers(space, algorithm, operation, mode):
+    """In place of ``read_shared``: just reads."""
+    return (yield from algorithm.perform(operation))
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_reader_that_pauses_does_not_walk_into_a_block_that_is_used_again(looks, monkeypatch):
+    """The core of the reader pauses between a hash table's bucket and its node, whose block another key gets."""
+    if not looks:
+        monkeypatch.setattr(frontend, "read_shared", without_numbers)
+    work = [insert(f"k{(turn * turn + turn // 5) % 7}") for turn in range(250)]
+    work += [find(f"k{turn % 7}", 1) | {"at": f"{60 + turn * 20} us"} for turn in range(30)]
+    outages = [{"core": "client[1] core 0", "at": f"{62.5 + turn * 20} us", "for": "150 us"} for turn in range(0, 30, 9)]
+    clients = {"client": {"machines": 2}}
+    result = run("hash-table on rnvm-r", work, keys=7, vary=vary(), roles=clients, outages=outages)
+    found = [one.result for one in result.history.operations if one.f == "find"]
+    assert all(found) == looks
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_value_of_several_words_is_read_whole(looks, monkeypatch):
+    """A skip list's new value comes in its node, in place."""
+    if not looks:
+        monkeypatch.setattr(frontend, "read_shared", without_numbers)
+    work = [insert("k0") for _ in range(60)] + [find("k0", 1) for _ in range(60)]
+    more = {"keys": 1, "value": "16 KiB", "vary": vary(), "roles": {"client": {"machines": 2}}}
+    history = run("skip-list on rnvm-r[log=256 KiB]", work, **more).history.operations
+    found = [one.result for one in history if one.f == "find"]
+    assert all(isinstance(value, int) for value in found) == looks
 
 
 def test_what_is_published_stands_last():
