@@ -8,7 +8,7 @@ rename would be.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
@@ -53,6 +53,12 @@ class DatabaseFiles:
         self._indexes: dict[int, TableIndex] = {}
         self._cached: OrderedDict[tuple[int, int], tuple[int, int]] = OrderedDict()
         """By table and offset: slot and length, the one that was used longest ago first."""
+        self._begun = 0
+        """So many slots, the first ones, have been used."""
+        self._free: list[int] = []
+        """Those of them that no block has."""
+        self._readers: Counter[int] = Counter()
+        """By slot: how many threads load it."""
 
     # tables -----------------------------------------------------------------------------------------------------
     def _offset(self, number: int) -> int:
@@ -126,13 +132,32 @@ class DatabaseFiles:
         if key in cached:
             cached.move_to_end(key)
             slot, length = cached[key]
-            return (yield from thread.load(self._cache_at + slot * self._slot_bytes, length))
+            self._readers[slot] += 1
+            block = yield from thread.load(self._cache_at + slot * self._slot_bytes, length)
+            self._readers[slot] -= 1
+            return block
         block = yield from self._block(thread, table, offset, length)
         if len(block) <= self._slot_bytes and key not in cached:
-            slot = len(cached) if len(cached) < self._slots else cached.popitem(last=False)[1][0]
-            cached[key] = slot, len(block)
-            yield from thread.store(self._cache_at + slot * self._slot_bytes, block)
+            slot = self._empty_slot()
+            if slot is not None:
+                yield from thread.store(self._cache_at + slot * self._slot_bytes, block)
+                if key in cached:  # another reader has put it there meanwhile
+                    self._free.append(slot)
+                else:
+                    cached[key] = slot, len(block)
         return block
+
+    def _empty_slot(self) -> int | None:
+        """A slot that no block has from now on, if need be that of the block that was used longest ago and that nobody
+        loads; None where there is none.
+        """
+        if self._free:
+            return self._free.pop()
+        if self._begun < self._slots:
+            self._begun += 1
+            return self._begun - 1
+        key = next((key for key, (slot, _) in self._cached.items() if not self._readers[slot]), None)
+        return None if key is None else self._cached.pop(key)[0]
 
     def forget(self, numbers: Iterable[int]) -> None:
         """These tables are not part of the version any more."""
