@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from rpsim.protocols.guarantees import Condition
+from rpsim.validation.crash.executed import judge_state
 from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.crash.strikes import Walk
 
-from ...small import get, put, run, ycsb
+from ...small import get, only_variant, put, run, scenario, ycsb
 from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
@@ -69,6 +73,18 @@ def test_a_twin_without_checksums_takes_torn_entries():
     assert COMMITTED in refuted(NoChecksum.name, work, value="48 B")
     assert refuted(REPAIRED, work, value="48 B") == set()
     assert refuted(REPAIRED, work[:1], whole=False, value="48 B") == set()
+
+
+def test_power_fails_again_behind_a_recovery_that_compares_what_it_has_copied_into_dram():
+    """The image of the first failure says nothing of DRAM: its bytes are those that recovery has put there."""
+    made = scenario(
+        f"{REPAIRED}[chunk=128 B, chunks=2, slots=1]", [put(0, "k0")] * 2, value="16 B",
+        vary={"platform": ["pmr-testbed"], "ddio": ["off"], "line_atomicity": ["whole"], "pmrwbm": [1]},
+        crash={"fault": "server[0] power then server[0] power"},
+    )  # fmt: skip
+    walk = Walk(made, only_variant(made))
+    for state in islice(walk.states(walk.instants[-1:]), 2):
+        assert len(state.images) == 2 and judge_state(state, (COMMITTED, LOST, DURABLE)) == {}
 
 
 @pytest.mark.long
