@@ -12,7 +12,7 @@ from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.strikes import Walk
 
 from ...small import get, only_variant, put, run, scenario, ycsb
-from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence, SeenEarly
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoPlace, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 REPAIRED = "pmraccess-repaired"
@@ -73,6 +73,13 @@ def test_a_twin_without_checksums_takes_torn_entries():
     assert COMMITTED in refuted(NoChecksum.name, work, value="48 B")
     assert refuted(REPAIRED, work, value="48 B") == set()
     assert refuted(REPAIRED, work[:1], whole=False, value="48 B") == set()
+
+
+def test_a_record_of_the_block_before_is_none_behind_the_newest_one():
+    """Four records fill a block. The buffer still has them when the next block begins."""
+    work = [put(0, "k0")] * 4
+    assert refuted("syncaccess", work, value="1006 B") == set()
+    assert LOST in refuted(NoPlace.name, work, value="1006 B")
 
 
 def test_power_fails_again_behind_a_recovery_that_compares_what_it_has_copied_into_dram():
