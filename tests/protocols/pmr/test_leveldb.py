@@ -65,6 +65,23 @@ def test_it_is_a_dictionary_and_another_process_finds_it(listed: list[Operation]
     disk.run(perform(store, disk.thread, EVERYTHING, model))
 
 
+def test_logs_and_manifests_are_used_again_restart_after_restart() -> None:
+    disk, model = Disk(), dict[bytes, bytes]()
+    store = LevelDb(disk.node, SIZES._replace(updates=20), shrunk=SMALL)
+    store.begin()
+    store.load({})
+    for life in range(40):
+        listed = [("put", number * (life + 1) % 40, bytes([life])) for number in range(20)]
+        disk.run(perform(store, disk.thread, listed, model))
+        for under_way_us in (1 + life % 20 * 10, None):  # the first recovery does not come to its end
+            disk.node.process("db").end()
+            store.begin()
+            recovery = disk.node.process("db").start(store.recover(disk.thread))
+            disk.clock.run_until(recovery if under_way_us is None else disk.clock.now_ps + under_way_us * 10**6)
+        disk.run(perform(store, disk.thread, EVERYTHING, model))
+    assert store._log_number > 2 * len(store.files.logs)
+
+
 def test_many_puts_make_tables_and_merge_them() -> None:
     disk, model = Disk(), dict[bytes, bytes]()
     store = opened(disk)
