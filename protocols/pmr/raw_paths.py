@@ -11,8 +11,9 @@ Source: Luo et al., TCAD 2024, sections III-B and V-B, figures 2 and 5.
 =================== ==============================================================================================
 
 An object is a register in the older of two places, its words marked with a version, as of the shape ``line``: so an
-update that is torn is no damage, and a verdict is about durability alone. What the paper leaves open is read so. The
-flag is a word, which says the place as well. Requests do not travel inline, as the paper does not mention it; answers
+update that is torn is no damage, and a verdict is about durability alone. An update whose connection breaks may have
+reached its place: the next one goes to the same place, under a version that none had. What the paper leaves open is
+read so. The flag is a word, which says the place as well. Requests do not travel inline, as the paper does not mention it; answers
 do. Each place of ``ssdsync`` is blocks of its own, written again and again, by O_DIRECT with O_DSYNC.
 """
 
@@ -32,7 +33,7 @@ from ..guarantees import ALWAYS, Claims, Condition
 from ..parts.onesided import Door, Poster, VerbsError
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from ..shapes import tagged, untagged
+from ..shapes import tagged, untagged, versions_in
 from .messaging import ConnectionBroken, Side, WriteSide, connect_by_write
 
 Code = Generator[Any, Any, Any]
@@ -86,7 +87,7 @@ class RawPath(Scheme):
             super().__init__(scheme, node, number)
             self.size = len(tagged(bytes(self.sizes.value_bytes), 0))
             self.versions = [0] * len(self.sizes.objects)
-            """By object: the version that is written last, on which clients agree outside of the protocol."""
+            """By object: the last version that anybody has tried to write, on which clients agree outside of the protocol."""
             self.written = list(self.versions)
             """By object: the version whose WRITE has returned; it is the one that is read."""
             self.format()
@@ -107,6 +108,12 @@ class RawPath(Scheme):
         @override
         def start(self) -> None:
             self.listener.listen()
+
+        def next_version(self, number: int) -> int:
+            """An object's next version: it is larger than all that were tried, and its place is not the one that is read."""
+            version = self.versions[number] + 1
+            self.versions[number] = version + (version % 2 == self.written[number] % 2)
+            return self.versions[number]
 
         def place(self, number: int, version: int) -> int:
             """Where a version of an object lies."""
@@ -140,13 +147,14 @@ class RawPath(Scheme):
         def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
             """The newer of the two places whose words are of one version."""
             assert isinstance(unit, int)
-            found = []
+            found, tried = [0], [0]
             for parity in (0, 1):
                 data = yield from self.look(thread, self.place(unit, parity))
+                tried += versions_in(data)
                 whole = untagged(data, len(data))
                 if whole is not None and whole[0] % 2 == parity:
                     found.append(whole[0])
-            self.versions[unit] = self.written[unit] = max(found, default=0)
+            self.versions[unit], self.written[unit] = max(tried), max(found)
 
         def look(self, thread: Thread, place: int) -> Code:
             """The bytes of a place, which the server reads."""
@@ -173,7 +181,7 @@ class RawPath(Scheme):
                 try:
                     if step.value is None:
                         return (yield from self.newest(session, number))
-                    version = server.versions[number] = server.versions[number] + 1
+                    version = server.next_version(number)
                     yield from self.write(session, server.place(number, version), tagged(step.value, version))
                     server.written[number] = version
                     return None

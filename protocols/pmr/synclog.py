@@ -6,20 +6,22 @@ a queue; the first of it writes the records of all in one go, syncs once, and wa
 (``DBImpl::Write``).
 
 What the paper leaves open is read so. There is one log, since the order of its records is that of a replay. Records
-follow each other without gaps; each has its length and a CRC32 before an entry like PMRAccess's, so that what a failure
-left of one is none. SyncAccess holds the log's lock while it writes the block with the record (two where it lies
-across) by O_DIRECT with O_DSYNC into a preallocated file. GroupAccess appends to a file that grows, and calls
-fdatasync. The store executes an update before its record is written: others may read it before. Neither log is
-reclaimed: it has room for the run.
+follow each other without gaps; each has its length and a checksum before an entry like PMRAccess's, so that what a
+failure left of one is none. The checksum is the entry's CRC32 and the record's place in the log, by exclusive or, which
+costs nothing: SyncAccess does not clear its buffer behind the newest record, so that the block before stands there,
+whose records are whole, but at another place. SyncAccess holds the log's lock while it writes the block with the record
+(two where it lies across) by O_DIRECT with O_DSYNC into a preallocated file. GroupAccess appends to a file that grows,
+and calls fdatasync. The store executes an update before its record is written: others may read it before. Neither log
+is reclaimed: it has room for the run.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
@@ -45,29 +47,35 @@ class LogRecordHead(Layout):
     """What comes before the entry of a record."""
 
     checksum = U32()
-    """CRC32 of the entry."""
+    """Of the entry, at this place."""
     length = U32()
     """Of the entry, in bytes; 0: no record is here."""
 
 
-def pack_record(key: bytes, value: bytes) -> bytes:
-    """The bytes of a record."""
-    entry = pack_head(PUT, key, value) + key + value
-    return LogRecordHead.pack(checksum=zlib.crc32(entry), length=len(entry)) + entry
+def sealed(crc: int, at: int) -> int:
+    """The checksum of a record at an offset of the log: that of the same entry at any other is another."""
+    return crc ^ at & 0xFFFFFFFF
 
 
-def unpack_record(data: bytes, at: int) -> ChunkEntry | None:
+def unpack_record(data: bytes, at: int, seal: Callable[[int, int], int] = sealed) -> ChunkEntry | None:
     """The record at an offset of a log's bytes; None where none is, or not all of it."""
     if at + LogRecordHead.size + EntryHead.size > len(data):
         return None
     head = LogRecordHead.unpack(data[at : at + LogRecordHead.size])
     start = at + LogRecordHead.size
     body = data[start : start + head.length]
-    if head.length < EntryHead.size or len(body) < head.length or zlib.crc32(body) != head.checksum:
+    if head.length < EntryHead.size or len(body) < head.length or seal(zlib.crc32(body), at) != head.checksum:
         return None
     op, key_length, _ = unpack_head(body)
     key_end = EntryHead.size + key_length
     return ChunkEntry(op, body[EntryHead.size : key_end], body[key_end:], LogRecordHead.size + head.length)
+
+
+class UnplacedEntry(NamedTuple):
+    """An entry before its record has a place."""
+
+    crc: int
+    data: bytes
 
 
 class LoggedServer(StackServer, memory=("dram", DRIVE)):
@@ -75,6 +83,7 @@ class LoggedServer(StackServer, memory=("dram", DRIVE)):
 
     flags: ClassVar[Open] = Open.NONE
     grows: ClassVar[bool] = False
+    seal: ClassVar[Callable[[int, int], int]] = staticmethod(sealed)
 
     def __init__(self, scheme: Stack, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
@@ -95,20 +104,27 @@ class LoggedServer(StackServer, memory=("dram", DRIVE)):
     def put(self, thread: Thread, end: Served, request: ChunkEntry) -> Code:
         yield from super().put(thread, end, request)
         entry = pack_head(PUT, request.key, request.value) + request.key + request.value
-        checksum = yield from thread.crc32_of(entry)
-        yield from self.keep(thread, LogRecordHead.pack(checksum=checksum, length=len(entry)) + entry)
+        crc = yield from thread.crc32_of(entry)
+        yield from self.keep(thread, UnplacedEntry(crc, entry))
 
-    def keep(self, thread: Thread, record: bytes) -> Code:
-        """Have the log keep a record, durably."""
+    def keep(self, thread: Thread, entry: UnplacedEntry) -> Code:
+        """Have the log keep an entry, durably."""
         raise NotImplementedError
+
+    def record(self, entry: UnplacedEntry, at: int) -> bytes:
+        """The record of an entry at an offset of the log."""
+        return LogRecordHead.pack(checksum=self.seal(entry.crc, at), length=len(entry.data)) + entry.data
 
     def load(self, entries: Mapping[bytes, bytes]) -> None:
         """Records of what is loaded, unless the store has it in files of its own."""
         if self.own_files:
             return
-        data = b"".join(pack_record(key, value) for key, value in entries.items())
+        data = bytearray()
+        for key, value in entries.items():
+            entry = pack_head(PUT, key, value) + key + value
+            data += self.record(UnplacedEntry(zlib.crc32(entry), entry), len(data))
         inode, space = self.log.inode, self.node.memory[DRIVE].space
-        space.poke(inode.base, data)
+        space.poke(inode.base, bytes(data))
         self.tail = len(data)
         if inode.size_at is not None:
             inode.size_bytes = len(data)
@@ -120,7 +136,7 @@ class LoggedServer(StackServer, memory=("dram", DRIVE)):
         yield from super().recover(thread)
         data = b""
         while True:
-            entry = unpack_record(data, self.tail)
+            entry = unpack_record(data, self.tail, self.seal)
             if entry is None:
                 if len(data) - self.tail >= self.longest or len(data) >= self.log.size_bytes:
                     break
@@ -165,11 +181,12 @@ class SyncLogServer(LoggedServer):
             yield from thread.store(self.buffer, begun)
 
     @override
-    def keep(self, thread: Thread, record: bytes) -> Code:
-        yield from self.locks.under(thread, LOG, self.write(thread, record))
+    def keep(self, thread: Thread, entry: UnplacedEntry) -> Code:
+        yield from self.locks.under(thread, LOG, self.write(thread, entry))
 
-    def write(self, thread: Thread, record: bytes) -> Code:
-        """Write the blocks that the record lies in; the lock is held."""
+    def write(self, thread: Thread, entry: UnplacedEntry) -> Code:
+        """Write the blocks that the entry's record lies in; the lock is held."""
+        record = self.record(entry, self.tail)
         start = self.tail % BLOCK
         end = start + len(record)
         yield from thread.store(self.buffer + start, record)
@@ -191,15 +208,16 @@ class GroupLogServer(LoggedServer):
         self.queue: deque[GroupWriter] = deque()
 
     @override
-    def keep(self, thread: Thread, record: bytes) -> Code:
-        mine = GroupWriter(record, Signal(self.system.clock))
+    def keep(self, thread: Thread, entry: UnplacedEntry) -> Code:
+        mine = GroupWriter(entry, Signal(self.system.clock))
         self.queue.append(mine)
         if self.queue[0] is not mine:
             yield from thread.wait(mine.signal)
             if mine.done:
                 return
-        group = list(self.queue)
-        data = b"".join(writer.record for writer in group)
+        group, data = list(self.queue), b""
+        for writer in group:
+            data += self.record(writer.entry, self.tail + len(data))
         yield from self.log.pwrite(thread, data, self.tail)
         self.tail += len(data)
         yield from self.log.fdatasync(thread)
@@ -215,9 +233,9 @@ class GroupLogServer(LoggedServer):
 
 @dataclass(eq=False)
 class GroupWriter:
-    """A thread in the queue, and its record."""
+    """A thread in the queue, and its entry."""
 
-    record: bytes
+    entry: UnplacedEntry
     signal: Signal
     done: bool = False
 

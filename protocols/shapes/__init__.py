@@ -16,6 +16,6 @@ the primitive's updates may travel, ``into pm`` the memory of the receive buffer
 """
 
 from .names import SHAPES, shape_name, shaped
-from .shape import Shape, tagged, untagged
+from .shape import Shape, tagged, untagged, versions_in
 
-__all__ = ["SHAPES", "Shape", "shape_name", "shaped", "tagged", "untagged"]
+__all__ = ["SHAPES", "Shape", "shape_name", "shaped", "tagged", "untagged", "versions_in"]

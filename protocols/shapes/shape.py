@@ -40,6 +40,11 @@ def untagged(data: bytes, length: int) -> tuple[int, bytes] | None:
     return int.from_bytes(data[TAGGED:WORD], "little"), value[:length]
 
 
+def versions_in(data: bytes) -> list[int]:
+    """The version of each word: of a torn value they are several."""
+    return [int.from_bytes(data[at + TAGGED : at + WORD], "little") for at in range(0, len(data), WORD)]
+
+
 @dataclass
 class ShapeSession:
     """A client process: its queue pairs for updates, and a connection of its own for reads."""

@@ -88,7 +88,7 @@ class Image:
         self.views: Views
         """From the return on."""
         self.devices: set[int] = set()
-        """By their numbers before the failure."""
+        """The memory that lasts, by its numbers before the failure."""
         self.back_ps = 0
         self._parts = list(parts)
         self._loaded = loaded
@@ -103,7 +103,7 @@ class Image:
         """Power is back; how to look at a line."""
         nodes = [system.nodes[part.role][part.index] for part in self._parts]
         self._clock, self.back_ps = system.clock, system.clock.now_ps
-        self.devices = {device.number for node in nodes for device in node.devices}
+        self.devices = {device.number for node in nodes for device in node.devices if device.traced}
         self._old = {new.number: old.number for node in nodes for old, new in _lives(node)}
         self.views = views_of(system, nodes, self._initial, over=False)
         return lambda device, line: self.line((device, line))
@@ -120,10 +120,12 @@ class Image:
         return content.data
 
     def compare(self, device: int, offset: int, length: int, checksum: int) -> bool | None:
-        """Whether a range that nobody has looked at has a checksum; None: its bytes say.
+        """Whether a range that nobody has looked at has a checksum; None: its bytes say, as where memory does not last.
 
         ``device`` is its number before the failure.
         """
+        if device not in self.devices:
+            return None
         guarded = Guarded(device, offset, length, checksum)
         if guarded not in self._compared:
             keys = guarded.line_keys()

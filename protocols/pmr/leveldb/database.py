@@ -112,8 +112,9 @@ class LevelDb(Store):
         self._memtable = self._new_memtable()
         self._before: Memtable | None = None
         """The memtable that is to become a table."""
-        self._log_number = 0
-        self._log = DatabaseLog(self.files.logs[0])
+        self._log_number = self._oldest_log = 0
+        """The log that is written, and the oldest whose file may have bytes."""
+        self._log = DatabaseLog(self.files.log(0))
         self._manifest: DatabaseLog | None = None
         self._queue: deque[QueuedWrite] = deque()
         self._waiting: list[Signal] = []
@@ -147,6 +148,7 @@ class LevelDb(Store):
     def _snapshot(self) -> VersionEdit:
         edit = self.version.whole()
         edit.log, edit.next_number, edit.sequence = self._log_number, self._number, self.sequence
+        edit.oldest = self._oldest_log or None
         return edit
 
     # operations -------------------------------------------------------------------------------------------------
@@ -226,7 +228,8 @@ class LevelDb(Store):
                 yield from self._until_worked(thread)
             else:
                 self._log_number += 1
-                self._log = DatabaseLog(self.files.logs[self._log_number])
+                assert self._log_number < self._oldest_log + len(self.files.logs), "a file with an old log in it"
+                self._log = DatabaseLog(self.files.log(self._log_number))
                 self._before, self._memtable, forced = self._memtable, self._new_memtable(), False
                 yield from self._schedule(thread)
 
@@ -317,8 +320,12 @@ class LevelDb(Store):
     # recovery ---------------------------------------------------------------------------------------------------
     @override
     def recover(self, thread: Thread) -> Code:
-        """Raises Corruption where ``CURRENT`` or the manifest are not whole."""
-        files = self.files
+        """Raises Corruption where ``CURRENT`` or the manifest are not whole.
+
+        Of all files of logs those have no old log in them that lie behind the oldest which is not removed: the manifest
+        says which. Those that it does not need any more are removed before the next manifest says so.
+        """
+        files, oldest = self.files, 0
         manifest = yield from files.manifest_number(thread)
         data = yield from files.read_all(thread, files.manifests[manifest])
         first = 0
@@ -326,17 +333,20 @@ class LevelDb(Store):
             edit = VersionEdit.unpack(record)
             self.version.apply(edit)
             first = first if edit.log is None else edit.log
+            oldest = oldest if edit.oldest is None else edit.oldest
             self._number = max(self._number, edit.next_number or 0)
             self.sequence = max(self.sequence, edit.sequence or 0)
         self._log_number = first
-        for number in range(first, len(files.logs)):
-            if files.logs[number].size_bytes:
+        for number in range(first, oldest + len(files.logs)):
+            if files.log(number).size_bytes:
                 self._log_number = number + 1
-                yield from self._replay(thread, files.logs[number])
+                yield from self._replay(thread, files.log(number))
         if self._memtable.count:
             self._before, self._memtable = self._memtable, self._new_memtable()
             yield from self._flush(thread)
-        self._log = DatabaseLog(files.logs[self._log_number])
+        yield from files.remove_logs(thread, range(oldest, first))
+        self._oldest_log = first
+        self._log = DatabaseLog(files.log(self._log_number))
         self._manifest, _ = yield from files.begin_manifest(thread, manifest, self._snapshot().pack())
 
     def _replay(self, thread: Thread, file: Any) -> Code:

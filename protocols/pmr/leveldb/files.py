@@ -1,14 +1,15 @@
 """The files of a database on the drive, and the tables in them.
 
-File systems here have the files that they were made with. So a database has as many logs and manifests as a run can
-need, each used once, as LevelDB's have numbers of their own; and one file with a place for each table, the table's
-number modulo their count. ``CURRENT`` is one block that is overwritten, which a drive does whole or not at all, as a
-rename would be.
+File systems here have the files that they were made with. So a database has one file with a place for each table, the
+table's number modulo their count, some manifests, which are cut and begun again in turn, and as many logs as a run can
+need, which are used in turn, too. A log that is not needed any more is removed by the next recovery alone: it is cut to
+nothing, durably. ``CURRENT`` is one block that is overwritten, which a drive does whole or not at all, as a rename
+would be.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ CURRENT_BYTES = 4096
 MANIFEST = b"MANIFEST-%06d\n"
 MANIFEST_BYTES = 8 << 20
 SPARE = 16
-"""So many logs and manifests there are beyond what a run without failures needs: a start takes one of each."""
+"""So many manifests there are, and logs beyond what a run without failures needs."""
 
 
 class DatabaseFiles:
@@ -53,6 +54,12 @@ class DatabaseFiles:
         self._indexes: dict[int, TableIndex] = {}
         self._cached: OrderedDict[tuple[int, int], tuple[int, int]] = OrderedDict()
         """By table and offset: slot and length, the one that was used longest ago first."""
+        self._begun = 0
+        """So many slots, the first ones, have been used."""
+        self._free: list[int] = []
+        """Those of them that no block has."""
+        self._readers: Counter[int] = Counter()
+        """By slot: how many threads load it."""
 
     # tables -----------------------------------------------------------------------------------------------------
     def _offset(self, number: int) -> int:
@@ -126,13 +133,32 @@ class DatabaseFiles:
         if key in cached:
             cached.move_to_end(key)
             slot, length = cached[key]
-            return (yield from thread.load(self._cache_at + slot * self._slot_bytes, length))
+            self._readers[slot] += 1
+            block = yield from thread.load(self._cache_at + slot * self._slot_bytes, length)
+            self._readers[slot] -= 1
+            return block
         block = yield from self._block(thread, table, offset, length)
         if len(block) <= self._slot_bytes and key not in cached:
-            slot = len(cached) if len(cached) < self._slots else cached.popitem(last=False)[1][0]
-            cached[key] = slot, len(block)
-            yield from thread.store(self._cache_at + slot * self._slot_bytes, block)
+            slot = self._empty_slot()
+            if slot is not None:
+                yield from thread.store(self._cache_at + slot * self._slot_bytes, block)
+                if key in cached:  # another reader has put it there meanwhile
+                    self._free.append(slot)
+                else:
+                    cached[key] = slot, len(block)
         return block
+
+    def _empty_slot(self) -> int | None:
+        """A slot that no block has from now on, if need be that of the block that was used longest ago and that nobody
+        loads; None where there is none.
+        """
+        if self._free:
+            return self._free.pop()
+        if self._begun < self._slots:
+            self._begun += 1
+            return self._begun - 1
+        key = next((key for key, (slot, _) in self._cached.items() if not self._readers[slot]), None)
+        return None if key is None else self._cached.pop(key)[0]
 
     def forget(self, numbers: Iterable[int]) -> None:
         """These tables are not part of the version any more."""
@@ -144,12 +170,26 @@ class DatabaseFiles:
         """All bytes of a file."""
         return (yield from file.pread(thread, 0, file.size_bytes)) if file.size_bytes else b""
 
+    def log(self, number: int) -> File:
+        """The file of a log."""
+        return self.logs[number % len(self.logs)]
+
+    def remove_logs(self, thread: Thread, numbers: Iterable[int]) -> Code:
+        """Have the files of logs be empty, durably."""
+        files = [log for log in map(self.log, numbers) if log.size_bytes]
+        for file in files:
+            yield from file.ftruncate(thread, 0)
+        for file in files:
+            yield from file.fdatasync(thread)
+
     def begin_manifest(self, thread: Thread, after: int, snapshot: bytes) -> Code:
         """A new manifest with a snapshot of the version, which ``CURRENT`` names from now on; returns it, and its
         number.
         """
-        number = next(n for n in range(after + 1, len(self.manifests)) if not self.manifests[n].size_bytes)
+        number = (after + 1) % len(self.manifests)
         manifest = DatabaseLog(self.manifests[number])
+        if manifest.file.size_bytes:  # nobody needs it: CURRENT has not named it for long, or never
+            yield from manifest.file.ftruncate(thread, 0)
         yield from manifest.append(thread, snapshot)
         yield from manifest.sync(thread)
         yield from self.current.pwrite(thread, MANIFEST % number, 0)

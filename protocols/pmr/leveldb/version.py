@@ -28,7 +28,7 @@ TABLE_BYTES = 2 << 20
 GRANDPARENTS = 10
 """No table goes down that overlaps so many tables' bytes two levels below (``MaxGrandParentOverlapBytes``)."""
 
-_COMPARATOR, _LOG, _NEXT, _SEQUENCE, _POINTER, _DELETED, _NEW = 1, 2, 3, 4, 5, 6, 7
+_COMPARATOR, _LOG, _NEXT, _SEQUENCE, _POINTER, _DELETED, _NEW, _OLDEST = 1, 2, 3, 4, 5, 6, 7, 9
 
 
 class TableFile(NamedTuple):
@@ -57,11 +57,14 @@ class VersionEdit:
     deleted: list[tuple[int, int]] = field(default_factory=list)
     """Level and number."""
     new: list[tuple[int, TableFile]] = field(default_factory=list)
+    oldest: int | None = None
+    """Files of logs before this one are empty (LevelDB has the number of another log here, which it does not use)."""
 
     def pack(self) -> bytes:
         """The record: a tag before each field."""
         made = [varint(_COMPARATOR) + varstring(b"leveldb.BytewiseComparator")]
-        for tag, number in ((_LOG, self.log), (_NEXT, self.next_number), (_SEQUENCE, self.sequence)):
+        numbers = (_LOG, self.log), (_OLDEST, self.oldest), (_NEXT, self.next_number), (_SEQUENCE, self.sequence)
+        for tag, number in numbers:
             if number is not None:
                 made.append(varint(tag) + varint(number))
         made += [varint(_POINTER) + varint(level) + varstring(key) for level, key in self.pointers]
@@ -81,6 +84,8 @@ class VersionEdit:
                 reader.varstring()
             elif tag == _LOG:
                 edit.log = reader.varint()
+            elif tag == _OLDEST:
+                edit.oldest = reader.varint()
             elif tag == _NEXT:
                 edit.next_number = reader.varint()
             elif tag == _SEQUENCE:

@@ -65,6 +65,23 @@ def test_it_is_a_dictionary_and_another_process_finds_it(listed: list[Operation]
     disk.run(perform(store, disk.thread, EVERYTHING, model))
 
 
+def test_logs_and_manifests_are_used_again_restart_after_restart() -> None:
+    disk, model = Disk(), dict[bytes, bytes]()
+    store = LevelDb(disk.node, SIZES._replace(updates=20), shrunk=SMALL)
+    store.begin()
+    store.load({})
+    for life in range(40):
+        listed = [("put", number * (life + 1) % 40, bytes([life])) for number in range(20)]
+        disk.run(perform(store, disk.thread, listed, model))
+        for under_way_us in (1 + life % 20 * 10, None):  # the first recovery does not come to its end
+            disk.node.process("db").end()
+            store.begin()
+            recovery = disk.node.process("db").start(store.recover(disk.thread))
+            disk.clock.run_until(recovery if under_way_us is None else disk.clock.now_ps + under_way_us * 10**6)
+        disk.run(perform(store, disk.thread, EVERYTHING, model))
+    assert store._log_number > 2 * len(store.files.logs)
+
+
 def test_many_puts_make_tables_and_merge_them() -> None:
     disk, model = Disk(), dict[bytes, bytes]()
     store = opened(disk)
@@ -85,6 +102,32 @@ def test_writers_that_wait_are_written_as_one_record() -> None:
     assert disk.files.journal.commits < 24
     whole = {key: value for model in models for key, value in model.items()}
     disk.run(perform(store, disk.thread, EVERYTHING, whole))
+
+
+def delayed(store: LevelDb, thread: Any, after_ps: int, number: int, expected: bytes) -> Any:
+    yield store.node.system.clock.timeout(after_ps)
+    assert (yield from store.get(thread, KEYS[number])) == expected
+
+
+@pytest.mark.parametrize("after_ns", range(4900, 6300, 200))
+def test_who_comes_while_a_block_is_put_into_the_cache_gets_its_bytes(after_ns: int) -> None:
+    disk = Disk()
+    store = opened(disk, shrunk=1, loaded={key: bytes(48) for key in KEYS})
+    disk.run(*(delayed(store, disk.threads[n], n * after_ns * 1000, n, bytes(48)) for n in range(2)))
+    assert len(store.files._cached) == 1
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_slot_of_the_cache_that_is_loaded_or_filled_goes_to_no_other_block(slots: int) -> None:
+    sizes = SIZES._replace(value_bytes=4000)
+    disk, loaded = Disk(), {key: key * 1000 for key in KEYS}
+    store = LevelDb(disk.node, sizes, loaded=40, shrunk=SMALL, cache_bytes=slots * 9000 * SMALL)
+    store.begin()
+    store.load(loaded)
+    assert store.files._slots == slots
+    lanes = [[EVERYTHING[n * step % 40] for n in range(120)] for step in (1, 3, 7)]
+    disk.run(*(perform(store, disk.threads[lane], lanes[lane], dict(loaded)) for lane in range(3)))
+    assert len(store.files._cached) == slots
 
 
 def test_a_write_waits_a_millisecond_at_eight_tables_of_level_0_and_stops_at_twelve() -> None:

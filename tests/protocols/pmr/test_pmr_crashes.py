@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.shapes import tagged
+from rpsim.validation.crash.executed import judge_state
 from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.crash.strikes import Walk
 
-from ...small import get, put, run, ycsb
-from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoSequence, SeenEarly
+from ...small import get, only_variant, put, run, scenario, ycsb
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoPlace, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 REPAIRED = "pmraccess-repaired"
@@ -69,6 +74,45 @@ def test_a_twin_without_checksums_takes_torn_entries():
     assert COMMITTED in refuted(NoChecksum.name, work, value="48 B")
     assert refuted(REPAIRED, work, value="48 B") == set()
     assert refuted(REPAIRED, work[:1], whole=False, value="48 B") == set()
+
+
+@pytest.mark.parametrize("name", ["pmrsync-barrier", "ssdsync"])
+def test_behind_an_update_whose_connection_breaks_the_next_one_spares_the_place_that_is_read(name):
+    lost = [{"from": "client[0]", "to": "server[0]", "packet": number, "lost": True} for number in range(1, 17)]
+    vary = {"platform": ["pmr-testbed"], "ddio": ["off"], "line_atomicity": ["word"], "pmrwbm": [1]}
+    result = run(name, [put(0, "k0"), put(0, "k0")], vary=vary, keys=1, value="64 B", network={"packets": lost})
+    assert [o.outcome for o in result.history.operations] == ["info", "ok"]
+    walked = Explorer(result).walk()
+    assert walked.exhaustive and walked.first == {}
+
+
+def test_a_version_that_a_failure_has_torn_is_given_to_no_other_update():
+    """Else two torn updates under one version could look like a whole one."""
+    result = run("pmrdirect", [put(0, "k0")], vary={"platform": ["pmr-testbed"], "ddio": ["off"]}, value="48 B")
+    role, clock = result.scheme.roles["server"][0], result.system.clock
+    place, torn = role.offset(role.place(0, 3)), tagged(bytes(48), 3)
+    role.memory_of_places.space.poke(place + 8, torn[8:])
+    clock.run_until(clock.start(role.recover_unit(role.node.thread(0, "recovery"), 0)))
+    assert role.written == [2] and role.next_version(0) == 5
+
+
+def test_a_record_of_the_block_before_is_none_behind_the_newest_one():
+    """Four records fill a block. The buffer still has them when the next block begins."""
+    work = [put(0, "k0")] * 4
+    assert refuted("syncaccess", work, value="1006 B") == set()
+    assert LOST in refuted(NoPlace.name, work, value="1006 B")
+
+
+def test_power_fails_again_behind_a_recovery_that_compares_what_it_has_copied_into_dram():
+    """The image of the first failure says nothing of DRAM: its bytes are those that recovery has put there."""
+    made = scenario(
+        f"{REPAIRED}[chunk=128 B, chunks=2, slots=1]", [put(0, "k0")] * 2, value="16 B",
+        vary={"platform": ["pmr-testbed"], "ddio": ["off"], "line_atomicity": ["whole"], "pmrwbm": [1]},
+        crash={"fault": "server[0] power then server[0] power"},
+    )  # fmt: skip
+    walk = Walk(made, only_variant(made))
+    for state in islice(walk.states(walk.instants[-1:]), 2):
+        assert len(state.images) == 2 and judge_state(state, (COMMITTED, LOST, DURABLE)) == {}
 
 
 @pytest.mark.long

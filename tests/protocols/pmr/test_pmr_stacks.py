@@ -18,6 +18,7 @@ from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
 
 from ...small import get, only_variant, put, run, scenario, ycsb
+from .twins import NoPlace
 
 TESTBED = {"platform": ["pmr-testbed"], "ddio": ["off"], "line_atomicity": ["whole"]}
 SMALL = "pmraccess[chunk=256 B, chunks=4]"
@@ -89,6 +90,16 @@ def test_what_a_log_on_the_drive_has_acknowledged_is_there_after_a_power_failure
     walked = Explorer(at_work(name, [put(0, "k0"), put(1, "k0")], processes=2, keys=1)).walk()
     assert walked.exhaustive
     assert Condition.NO_LOST_ACK not in walked.first and Condition.COMMITTED not in walked.first
+
+
+@pytest.mark.parametrize(("name", "left"), [("syncaccess", 4), ("groupaccess", 4), (NoPlace.name, 3)])
+def test_a_restarted_process_goes_on_behind_the_newest_record_of_its_log(name, left):
+    """Four records fill a block; those of the block before stand behind the newest one."""
+    made = scenario(
+        name, [*[put(0, "k0")] * 4, get(0, "k0", 20_000_000)], value="1006 B", vary=TESTBED,
+        failures=[{"fault": "server[0] process", "at": "1 ms"}],
+    )  # fmt: skip
+    assert found(performed(made, only_variant(made)))[-2:] == [("put", "ok", None), ("get", "ok", left)]
 
 
 @pytest.mark.parametrize(

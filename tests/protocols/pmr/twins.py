@@ -1,4 +1,4 @@
-"""The repaired stack broken on purpose, one step at a time; and the paper's stack without its terminator."""
+"""The repaired stack broken on purpose, one step at a time; and a log whose records are valid at any place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rpsim.protocols.pmr.chunklog import ChunkFlush
 from rpsim.protocols.pmr.entries import ChunkEntries, ChunkEntry
 from rpsim.protocols.pmr.pmraccess import ChunkServer, ServedChunk
 from rpsim.protocols.pmr.repaired import PmrAccessRepaired, RepairedServer
+from rpsim.protocols.pmr.synclog import SyncAccess
 
 Code = Generator[Any, Any, Any]
 
@@ -89,3 +90,14 @@ class ClearedEarly(PmrAccessRepaired, name="pmraccess-twin-cleared-early"):
 
     class Server(RepairedServer):
         ChunkFlush: ClassVar[type[ChunkFlush]] = _Early
+
+
+class NoPlace(SyncAccess, name="syncaccess-twin-no-place"):
+    """Any whole record behind the newest one is newer still."""
+
+    title = "a record's checksum is of its entry alone"
+
+    class Server(SyncAccess.role_types["server"]):  # type: ignore[misc]
+        @staticmethod
+        def seal(crc: int, at: int) -> int:
+            return crc
