@@ -152,9 +152,7 @@ class ChunkClient(StackClient, invokes=True):
     def leave(self, session: ChunkSession) -> Code:
         """Disconnect where there are more clients than chunks: else who waits for one would wait for ever."""
         if self.sizes.clients > self.scheme.server.area.count:
-            session.side.qp.fail()
-            if session.side.qp.peer is not None:  # the connection manager tells the other side
-                session.side.qp.peer.fail()
+            session.disconnect()
         yield from ()
 
 

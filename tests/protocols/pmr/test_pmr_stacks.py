@@ -133,6 +133,54 @@ def test_a_process_that_dies_takes_no_chunk_with_it(fault):
     assert {judged.verdict for judged in report.verdicts.values()} == {Verdict.HOLDS}
 
 
+def without_packets(name, work, lost, client="client[0]", **more):
+    """The run of two machines with a client each, of one of which the first packets are lost: 16 break a connection."""
+    packets = [{"from": client, "to": "server[0]", "packet": 1 + turn, "lost": True} for turn in range(lost)]
+    roles = {"client": {"machines": 2, "processes": 1}}
+    return at_work(name, work, network={"packets": packets}, roles=roles, **more)
+
+
+@pytest.mark.parametrize("name", ["pmraccess[chunks=3]", "pmraccess-repaired[chunks=3]"])
+def test_a_client_that_connects_again_gives_its_chunk_back(name):
+    second = 1_000_000_000
+    work = [put(0, "k0"), put(1, "k1"), put(0, "k0", 2 * second), put(0, "k0", 3 * second), get(0, "k0", 4 * second)]
+    result = without_packets(name, work, 32)
+    assert [outcome for _, outcome, _ in found(result)] == ["info", "ok", "info", "ok", "ok"]
+    chunks = server(result).chunks
+    assert server(result).admitted == 4 and len(chunks.used) == 2 and not chunks.waiting
+
+
+def test_a_client_that_connects_again_gets_a_log_that_nobody_has():
+    second = 1_000_000_000
+    work = [
+        *(put(0, "k0") for _ in range(3)), put(1, "k1"),
+        put(0, "k0", 2 * second), put(1, "k1", 2 * second + 10_000), get(0, "k0", 3 * second), get(1, "k1", 3 * second),
+    ]  # fmt: skip
+    result = without_packets("pmemaccess", work, 48)
+    assert server(result).admitted == 5
+    puts = {o.object: o.argument for o in result.history.operations if o.f == "put" and o.outcome == "ok"}
+    assert {o.object: o.result for o in result.history.operations if o.f == "get"} == puts
+    assert len(server(result).free) == 1 and not server(result).waiting
+
+
+def test_a_client_process_has_its_core_at_the_server_over_every_connection():
+    result = without_packets("rdma-dram", [put(0, "k0"), put(1, "k1")], 16, "client[1]")
+    machine = server(result)
+    cores = {thread.name: thread.core.name for thread in machine.node.threads}
+    first, second, again = (cores[f"{machine.node.name} {number}"] for number in range(3))
+    assert again == second != first
+
+
+def test_a_get_that_the_server_refuses_has_found_nothing_out():
+    """Its flag came before its bytes: the server did not look the key up."""
+    result = run(
+        "pmraccess", ycsb(12, "a"), vary=TESTBED | {"pmrwbm": [1]}, keys=2, value="16 B", schedule=6,
+        crash={"perturb": ["hardware"], "schedules": 8},
+    )  # fmt: skip
+    gets = [(outcome, value) for f, outcome, value in found(result) if f == "get"]
+    assert ("info", None) in gets and ("ok", None) not in gets
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
