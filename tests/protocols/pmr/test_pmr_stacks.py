@@ -64,6 +64,14 @@ def test_a_chunk_of_64_kib_has_room_for_909_pairs_of_the_paper():
     assert ((64 << 10) - scheme("pmraccess").alloc_bytes()) // length == 909
 
 
+@pytest.mark.parametrize(("chunk", "chunks"), [("64 KiB", 127), ("4 MiB", 1), ("128 B", 2047)])
+def test_the_region_has_room_for_meta_and_as_many_chunks_as_fit_behind_it(chunk, chunks):
+    area: ChunkArea = server(at_work(f"pmraccess[chunk={chunk}]", [put(0, "k0")], keys=1)).area
+    device = area.device
+    assert area.count == chunks and area.address(chunks) - device.base == device.space.size_bytes == 8 << 20
+    assert device.base < area.meta and area.word(chunks - 1) + 8 <= area.base
+
+
 def test_full_chunks_go_to_the_log_and_are_used_again():
     result = at_work(SMALL, ycsb(30, "update-only"), processes=2)
     chunks, log = server(result).chunks, server(result).log
@@ -190,6 +198,9 @@ def test_a_get_that_the_server_refuses_has_found_nothing_out():
         (["schemes=[pmrdirect]", "workload={kind: ycsb, mix: update-only, keys: 2000, value: 4 KiB, operations: 10}"],
          "rpsim: workload: found pmr: no room for places (22016000 bytes), expected fewer objects or smaller ones: "
          "what pmrdirect keeps has to fit"),
+        (["schemes=['pmraccess[chunk=5 MiB]']"],
+         "rpsim: schemes: found pmr: no room for Meta and a chunk (10485760 bytes), expected smaller chunks (the option "
+         "chunk): what pmraccess[chunk=5 MiB] keeps has to fit"),
         (["schemes=[pmraccess]", "workload.value=128 KiB"],
          "--set workload.value: found '128 KiB', expected at most 65479 B with pmraccess: a chunk of 65536 B, with a "
          "key and a CHUNKALLOC"),
