@@ -199,8 +199,8 @@ def test_a_get_that_the_server_refuses_has_found_nothing_out():
          "rpsim: workload: found pmr: no room for places (22016000 bytes), expected fewer objects or smaller ones: "
          "what pmrdirect keeps has to fit"),
         (["schemes=['pmraccess[chunk=5 MiB]']"],
-         "rpsim: schemes: found pmr: no room for Meta and a chunk (10485760 bytes), expected smaller chunks (the option "
-         "chunk): what pmraccess[chunk=5 MiB] keeps has to fit"),
+         "rpsim: schemes: found pmr: no room for Meta and a chunk (10485760 bytes), expected smaller chunks (the "
+         "option chunk): what pmraccess[chunk=5 MiB] keeps has to fit"),
         (["schemes=[pmraccess]", "workload.value=128 KiB"],
          "--set workload.value: found '128 KiB', expected at most 65479 B with pmraccess: a chunk of 65536 B, with a "
          "key and a CHUNKALLOC"),
