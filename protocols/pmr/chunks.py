@@ -13,7 +13,7 @@ those, also where less of it is used. Freed chunks are not cleared.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,11 @@ class Chunks:
         self._waiting: deque[_Waiting] = deque()
         self._promised: deque[int] = deque()
         self._gauge = gauge
+
+    def found(self, numbers: Sequence[int]) -> None:
+        """After a failure Meta says that these are used."""
+        self.used.update(numbers)
+        self._gauge(len(self.used))
 
     @property
     def waiting(self) -> int:

@@ -9,8 +9,9 @@ import pytest
 from rpsim.app.main import main
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.pmr.chunks import ChunkArea
-from rpsim.protocols.pmr.entries import PUT, ChunkEntries, pack_head
+from rpsim.protocols.pmr.entries import PUT, ChunkEntries, ChunkEntry, pack_head
 from rpsim.protocols.registry import scheme
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.failing import performed
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explorer import Explorer
@@ -187,6 +188,36 @@ def test_a_get_that_the_server_refuses_has_found_nothing_out():
     )  # fmt: skip
     gets = [(outcome, value) for f, outcome, value in found(result) if f == "get"]
     assert ("info", None) in gets and ("ok", None) not in gets
+
+
+def test_a_checkpoint_has_nothing_that_no_store_could_hold():
+    result = at_work("pmraccess", [put(0, "k0")], keys=1)
+    machine, clock, seen = server(result), result.system.clock, []
+    entries = [ChunkEntry(PUT, b"k0", bytes(48), 0), ChunkEntry(PUT, bytes(17), bytes(48), 0)]
+
+    def checkpoint(thread):
+        yield from machine.log.append(thread, (yield from machine.scheme.entries.image(thread, entries)))
+        yield from machine.make_room(thread)
+        seen.extend((yield from machine.log.read_checkpoint(thread)))
+
+    clock.run_until(clock.start(checkpoint(machine.node.thread(0, "checkpoint"))))
+    assert [entry.key for entry in seen] == [b"k0"]
+
+
+def test_gauges_begin_anew_with_the_server():
+    """They have what recovery finds: of the process before nothing is in use that Meta does not know."""
+    made = scenario(SMALL, [put(0, "k0")], keys=1, value="48 B", vary=TESTBED)
+    result = run_variant(made, only_variant(made), metered=True)
+    machine, clock = server(result), result.system.clock
+    for name in ("chunks in use", "chunks to flush"):
+        machine.gauge(name, 3)
+    space, base = machine.area.device.space, machine.area.device.base
+    space.poke(machine.area.meta - base, bytes(8))
+    machine.node.process(machine.node.name).end()
+    machine.begin()
+    clock.run_until(clock.start(machine.recover(machine.node.thread(0, "recovery"))))
+    gauges = result.system.meter.gauges
+    assert [gauges[machine.node.name, name].value for name in ("chunks in use", "chunks to flush")] == [0, 0]
 
 
 @pytest.mark.parametrize(
