@@ -85,6 +85,8 @@ class Node:
         self.threads: list[Thread] = []
         self.former: list[MemoryDevice] = []
         """Its memory before each time that its power came back."""
+        self._lost: list[Socket] = []
+        """Sockets of before it lost power, whose peers need not know that."""
         self.watched_by: list[Signal] = []
         """Raised when its power fails: heartbeats that stay away from then on, whose messages are not modelled."""
         self.awaited_by: list[Signal] = []
@@ -190,6 +192,7 @@ class Node:
         every device that is traced; others hold zeros. Devices get new numbers: the trace keeps both lives apart.
         """
         before, adapter = self.devices, self.nic
+        self._lost += (socket for process in self._processes.values() for socket in process.sockets)
         self.former += before
         self.__dict__.pop("kernel", None)
         self._switch_on()
@@ -198,6 +201,9 @@ class Node:
             new.traced = old.traced
             if old.traced:
                 new.space.restore(partial(line, old.number))
+        self._lost = [socket for socket in self._lost if not socket.peer.reset]
+        for socket in self._lost:
+            socket.power_is_back()
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -269,7 +275,8 @@ class Process:
         self.node = node
         self._code: list[simpy.Process] = []
         self._domains: list[ProtectionDomain] = []
-        self._sockets: list[Socket] = []
+        self.sockets: list[Socket] = []
+        """Those that are closed when it ends."""
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run a thread's code from now on; done when it returns, or when the process ends."""
@@ -285,7 +292,7 @@ class Process:
 
     def own(self, socket: Socket) -> Socket:
         """A socket of this process, which is closed when it ends; returns it."""
-        self._sockets.append(socket)
+        self.sockets.append(socket)
         return socket
 
     def abandon(self) -> None:
@@ -318,9 +325,9 @@ class Process:
                 if qp.peer is not None and told:
                     self.node.nic.disconnect(qp, qp.peer.fail)
         self._domains.clear()
-        for socket in self._sockets:
+        for socket in self.sockets:
             socket.close()
-        self._sockets.clear()
+        self.sockets.clear()
 
 
 class System:

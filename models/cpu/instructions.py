@@ -82,6 +82,7 @@ class Instructions(SoftwareThread):
             core_nt=((core.ntstores, written),),
             flushes=flushes,
         )
+        self.host.drain(core.stores, core.ntstores)
 
     def looking(self) -> Looking:
         """For a loop that looks at memory until another agent has written there: a round begins now."""
@@ -167,15 +168,19 @@ class Instructions(SoftwareThread):
     def _looked(self, event: Event, at_ps: int, address: int, issued_ps: int, seen: Sequence[Chunk] = ()) -> None:
         """A read has come back: of a peer device it has pushed this core's posted stores before it.
 
-        An uncached read empties write-combining buffers too (Intel SDM, volume 3, section 12.3.1).
+        An uncached read empties write-combining buffers too, a load through a write-combining mapping does not (Intel
+        SDM, volume 3, section 12.3.1): it pushes what a fence or an uncached read has sent before.
         """
         to, stores = self.host.destination(address), self.core.stores
+        attached = self.host.attached[address >> DEVICE_SPAN_BITS]
+        if event is Event.STATUS_READ or attached.uncached:
+            self.host.drain(stores, self.core.ntstores)
         self._ordering.happened(
             event,
             at_ps,
             here=self.host.circumstances(address),
             core=(*self.host.mmio_stores(stores, address), *self.host.mmio_stores(self.core.ntstores, address)),
-            returned=seen,
+            returned=attached.returned(seen, (stores, self.core.ntstores)),
             reader=stores,
             device=None if to.target is Target.MEMORY else to.number,
             issued_ps=issued_ps,
@@ -430,6 +435,7 @@ class Instructions(SoftwareThread):
         self.account.flush_ps += cost_ps
         yield self.core.run(self, cost_ps)
         fills.fenced(issued_ps, self.now_ps)
+        self.host.drain(core.stores, core.ntstores)
         self._ordering.happened(
             Event.SFENCE,
             self.now_ps,

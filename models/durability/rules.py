@@ -63,6 +63,7 @@ class Scope(StrEnum):
     """To the same destination only: host memory, or one peer device (PCIe orders nothing between destinations)."""
     FLUSH_TARGET = "earlier updates of the same queue pair in the FLUSH's range or region"
     CORE_EARLIER = "earlier stores of the same core"
+    """Of those through a write-combining mapping the ones that have certainly left its buffers."""
     CORE_NT_EARLIER = "earlier non-temporal stores of the same core"
     RETURNED = "writes whose bytes it returned"
     FLUSHED = "what the lines certainly held when their flush was issued"
@@ -327,7 +328,8 @@ RULES: tuple[Rule, ...] = (
         Event.LOAD,
         Scope.CORE_EARLIER,
         Stage.VISIBLE,
-        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes",
+        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes; mapped write-combining, "
+        "those that a fence or an uncached read has sent (Intel SDM, volume 3, section 12.3.1)",
         only_target=Target.PMR,
     ),
     Rule(
@@ -344,7 +346,8 @@ RULES: tuple[Rule, ...] = (
         Event.STATUS_READ,
         Scope.CORE_EARLIER,
         Stage.VISIBLE,
-        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes",
+        "PCIe base specification 3.0, table 2-40: a read may not pass earlier posted writes; an uncached one empties "
+        "write-combining buffers (Intel SDM, volume 3, section 12.3.1)",
         only_target=Target.PMR,
     ),
     Rule(

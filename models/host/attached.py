@@ -9,7 +9,7 @@ devices are of that kind.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypedDict
 
 from typing_extensions import override
@@ -53,6 +53,8 @@ class AttachedMemory(ABC):
     """Where a request goes, as PCIe sees it."""
     dma_path: Path
     """The way of an adapter's writes."""
+    uncached = False
+    """Whether a core's loads of it are uncached reads, which empty write-combining buffers."""
     write_hold_ps = 0
     """The time beyond ``cpu.ntstore_hold`` for which a non-temporal store holds its buffer, as at a far socket."""
 
@@ -173,8 +175,16 @@ class AttachedMemory(ABC):
         return 0
 
     def posted(self, stores: int) -> Behind:
-        """(channel, number) of a core's posted stores so far, ``stores`` being the channel of its other stores."""
+        """(channel, number) of a core's posted stores so far that a read of the device pushes, none of which a
+        write-combining buffer may still hold; ``stores`` is the channel of its other stores.
+        """
         return ()
+
+    def returned(self, seen: Sequence[Chunk], stores: Sequence[int]) -> Sequence[Chunk]:
+        """Those of the chunks that a load saw which came from memory, not from its core's write-combining buffers;
+        ``stores`` are the channels of the core's other stores.
+        """
+        return seen
 
     def status_read_ps(self, start_ps: int) -> int:
         """How long a core's read of the device's status register takes. Raises ValueError where there is none."""

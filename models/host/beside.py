@@ -6,6 +6,7 @@ memory region, or of its controller memory buffer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from typing_extensions import override
@@ -55,12 +56,23 @@ class BesideAdapter(AttachedMemory):
     mmio_path: ClassVar[Path] = Path.MMIO
     """The way of a core's posted stores."""
 
-    def __init__(self, root: RootComplex, device: MemoryDevice, timing: DeviceTiming, pmrwbm: int = 0) -> None:
+    def __init__(
+        self,
+        root: RootComplex,
+        device: MemoryDevice,
+        timing: DeviceTiming,
+        pmrwbm: int = 0,
+        combining: bool = False,
+    ) -> None:
+        """``combining``: cores have it mapped write-combining; else uncached."""
         super().__init__(root.trace, device)
         self.timing = timing
         self.destination = Destination(device.number, Target.PMR, pmrwbm)
         self._root = root
+        self.uncached = not combining
         self._mmio: dict[int, int] = {}
+        self._drained: dict[int, int] = {}
+        """By channel of posted stores: how many have certainly left the core's write-combining buffers."""
         root.trace.uncached.add(device.number)
 
     @override
@@ -112,13 +124,18 @@ class BesideAdapter(AttachedMemory):
 
     @override
     def store(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int) -> None:
-        """A core's posted writes, one TLP a line."""
+        """A core's posted writes, one TLP a line; between two fences write-combining buffers are emptied in any order.
+
+        Uncached ones keep their order.
+        """
         own, done = self._channel(channel), 0
+        fenced = self._drained.get(own, 0)
+        behind = ((own, fenced),) if fenced else ()
         while done < len(data):
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             visible_ps, kept_ps = self.timing.store(at_ps, take)
             reached = [at_ps, at_ps, visible_ps, kept_ps, kept_ps]
-            self.write(offset + done, data[done : done + take], own, self.mmio_path, writer, reached)
+            self.write(offset + done, data[done : done + take], own, self.mmio_path, writer, reached, behind)
             done += take
 
     @override
@@ -139,7 +156,22 @@ class BesideAdapter(AttachedMemory):
     @override
     def posted(self, stores: int) -> Behind:
         channel = self._mmio.get(stores)
-        return () if channel is None else ((channel, self.trace.count(channel)),)
+        if channel is None:
+            return ()
+        return ((channel, self.trace.count(channel) if self.uncached else self._drained.get(channel, 0)),)
+
+    @override
+    def returned(self, seen: Sequence[Chunk], stores: Sequence[int]) -> Sequence[Chunk]:
+        if self.uncached or not seen:
+            return seen
+        own = {channel: self._drained.get(channel, 0) for one in stores if (channel := self._mmio.get(one)) is not None}
+        return [chunk for chunk in seen if chunk.position < own.get(chunk.channel, chunk.position + 1)]
+
+    def drain(self, stores: int) -> None:
+        """The core's write-combining buffers have been emptied; ``stores`` is as for :meth:`posted`."""
+        channel = self._mmio.get(stores)
+        if channel is not None and not self.uncached:
+            self._drained[channel] = self.trace.count(channel)
 
     @override
     def status_read_ps(self, start_ps: int) -> int:
@@ -153,7 +185,8 @@ class BesideAdapter(AttachedMemory):
         found = self._mmio.get(stores)
         if found is None:
             entry = self.trace.channels[stores]
-            found = self._mmio[stores] = self.trace.channel(f"{entry.name}, posted", ordered=entry.ordered)
+            ordered = entry.ordered and self.uncached
+            found = self._mmio[stores] = self.trace.channel(f"{entry.name}, posted", ordered=ordered)
         return found
 
 
@@ -161,4 +194,4 @@ class PeerMemory(BesideAdapter, parameters=PeerParameters):
     """The persistent memory region of a drive, or its controller memory buffer."""
 
     def __init__(self, root: RootComplex, device: MemoryDevice, parameters: PeerParameters) -> None:
-        super().__init__(root, device, PeerDevice(parameters), parameters.pmrwbm)
+        super().__init__(root, device, PeerDevice(parameters), parameters.pmrwbm, parameters.mapping == "wc")

@@ -214,11 +214,17 @@ class HostMemory(RootComplex):
         self.attached[address >> DEVICE_SPAN_BITS].store(address & OFFSET_MASK, data, channel, writer, at_ps)
 
     def mmio_stores(self, stores: int, address: int) -> Behind:
-        """A core's posted stores so far to the device that ``address`` is in: (channel, number); () for host memory.
+        """The posted stores that a read of the device at ``address`` pushes: (channel, number); () of host memory.
 
         ``stores`` is the channel of the core's other stores.
         """
         return self.attached[address >> DEVICE_SPAN_BITS].posted(stores)
+
+    def drain(self, *stores: int) -> None:
+        """A core has emptied its write-combining buffers; ``stores`` are the channels of its other stores."""
+        for peer in self.peers:
+            for channel in stores:
+                peer.drain(channel)
 
     def status_read_ps(self, address: int, start_ps: int) -> int:
         """How long a core's read of the register PMRSTS takes, of the device beside the adapter at ``address``."""

@@ -4,8 +4,10 @@ A message is copied into the kernel, cut into segments by the adapter, and goes 
 RDMA packets, and through the switch. At the other side an interrupt, held back by moderation, lets the softirq take the
 message in on the core that the socket is steered to; a thread that sleeps is woken. Bytes arrive in the order in which
 they were sent. There is a receiver's window, and no congestion control, no loss, no acknowledgement on the wire.
-Where a process ends the kernel closes its sockets, and their peers learn so (RST); of a machine without power nobody
-learns anything.
+Where a process ends the kernel closes its sockets, and their peers learn so (RST). Of a machine without power nobody
+learns anything; once its power is back it knows none of its old connections, and answers what comes for one with a
+reset (RFC 9293, section 3.5.2): what was sent meanwhile, which comes again after a retransmission's time, and the
+probe of a peer that keeps its connection alive (RFC 9293, section 3.8.4). A peer that waits without probes waits on.
 """
 
 from __future__ import annotations
@@ -28,10 +30,13 @@ from .machine import Machine
 
 BURST_BYTES = 65_536
 """The largest piece that the kernel hands to the adapter at once (TCP segmentation offload)."""
+RESEND_PS, LONGEST_RESEND_PS = 200 * 10**9, 120 * 10**12
+"""What nobody acknowledges is sent again after so long, twice as long each time, up to the longest (Linux, TCP_RTO_MIN
+and TCP_RTO_MAX; RFC 6298, section 5)."""
 
 
 class ConnectionReset(Exception):
-    """ECONNRESET, EPIPE: the process at the other end is gone."""
+    """ECONNRESET, EPIPE: the process at the other end is gone, or its machine knows nothing of it."""
 
 
 class Burst:
@@ -59,13 +64,20 @@ class Socket:
 
     number = NO_QUEUE_PAIR
 
-    def __init__(self, node: Machine, core: Core) -> None:
+    def __init__(self, node: Machine, core: Core, keepalive_ps: int = 0) -> None:
+        """``keepalive_ps``: it sends a probe when it has heard nothing for so long (SO_KEEPALIVE); 0: never."""
         nic = node.nic
         self.node = node
         self.core = core
         self.peer: Socket = self
         self.nic = nic
+        """The adapter of the machine since its power came on last before this was opened."""
         self.sent_bytes = 0
+        self._keepalive_ps = keepalive_ps
+        self._heard_ps = node.system.clock.now_ps
+        """When something came last."""
+        self._unheard_ps: int | None = None
+        """When the first burst came that found the machine without power."""
         self._clock = node.system.clock
         self._kernel: KernelParameters = node.system.platform.kernel
         self._key = tie(adapter=nic.number + 1, queue_pair=nic.next_qp_number())
@@ -78,7 +90,7 @@ class Socket:
         self._interrupt_ps = 0
         """When the adapter interrupts next, or has last."""
         self.closed = False
-        """Its own process has gone."""
+        """Its own process has gone, or its machine has lost power."""
         self.reset = False
         """That of the other end has, and this end knows."""
 
@@ -152,17 +164,53 @@ class Socket:
         if turn == len(burst.sizes) - 1:
             self._clock.hardware(tail_ps + self._kernel.adapter_ps, burst.key + RESPONSE, there._arrived, burst)
 
+    # behind a power failure of its machine ----------------------------------------------------------------
+    def power_is_back(self) -> None:
+        """Its machine has power again, and does not know it: its peer learns so when it sends again, or probes."""
+        self.closed = True
+        now_ps, peer, comes_ps = self._clock.now_ps, self.peer, []
+        if self._unheard_ps is not None:
+            again_ps, wait_ps = self._unheard_ps, RESEND_PS
+            while again_ps < now_ps:
+                again_ps, wait_ps = again_ps + wait_ps, min(2 * wait_ps, LONGEST_RESEND_PS)
+            comes_ps.append(again_ps)
+        if peer._keepalive_ps:
+            silent_ps = now_ps - peer._heard_ps
+            comes_ps.append(now_ps + -silent_ps % peer._keepalive_ps)
+        if comes_ps:
+            self._clock.call_at(min(comes_ps), self._refuse, None)
+
+    def _unknown(self, burst: Burst) -> None:
+        """A burst has come for a connection of before: without power nobody answers, and then a reset does."""
+        if self._clock.now_ps < self.node.nic.off_ps:
+            if burst.data:  # a reset is not answered
+                self._refuse()
+        elif burst.data and self._unheard_ps is None:
+            self._unheard_ps = self._clock.now_ps
+
+    def _refuse(self, _: Any = None) -> None:
+        """The machine as it is now answers with a reset, unless its peer knows, or has lost power itself."""
+        peer = self.peer
+        if not peer.reset and peer.nic is peer.node.nic and self._clock.now_ps < self.node.nic.off_ps:
+            answer = Socket(self.node, self.core)
+            answer.peer = peer
+            answer._post(b"")
+
     # receiving --------------------------------------------------------------------------------------------
     def _arrived(self, burst: Any) -> None:
         """All of a burst is in the receiver's memory: an interrupt, now or with the bursts that came shortly before."""
         now_ps = self._clock.now_ps
         if now_ps > self.nic.off_ps:
+            self._unknown(burst)
             return
         if self._interrupt_ps <= now_ps:
             self._interrupt_ps = now_ps + self._kernel.moderation_ps
         self._clock.call_at(self._interrupt_ps, self._softirq, burst)
 
     def _softirq(self, burst: Any) -> None:
+        if self._clock.now_ps > self.nic.off_ps:
+            self._unknown(burst)
+            return
         kernel = self._kernel
         stack_ps = kernel.receive_ps + (len(burst.sizes) - 1) * kernel.segment_work_ps
         self.core.interrupt(self._clock, self.node.cpu.os.interrupt_ps + stack_ps, self._take_in, burst.data)
@@ -170,6 +218,7 @@ class Socket:
     def _take_in(self, data: bytes) -> None:
         if self.closed:
             return
+        self._heard_ps = self._clock.now_ps
         if not data:
             self.reset = True
             while self._senders:
@@ -279,8 +328,13 @@ def _happens(event: _Once) -> None:
     event.succeed()
 
 
-def connect(client: Machine, server: Machine, client_core: int = 0, server_core: int = 0) -> tuple[Socket, Socket]:
-    """An established connection: the ends at the client and at the server, with the cores that read them."""
-    ends = Socket(client, client.cores[client_core]), Socket(server, server.cores[server_core])
+def connect(
+    client: Machine, server: Machine, client_core: int = 0, server_core: int = 0, keepalive_ps: int = 0
+) -> tuple[Socket, Socket]:
+    """An established connection: the ends at the client and at the server, with the cores that read them.
+
+    The client sends a probe where it has heard nothing for ``keepalive_ps``; 0: it sends none.
+    """
+    ends = Socket(client, client.cores[client_core], keepalive_ps), Socket(server, server.cores[server_core])
     ends[0].peer, ends[1].peer = ends[1], ends[0]
     return ends

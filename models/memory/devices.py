@@ -57,7 +57,11 @@ class Allocation(NamedTuple):
 
 
 class DeviceFull(MemoryError):
-    """A memory device has no room for what a program reserves."""
+    """A memory device has no room for what a program reserves; ``remedy`` says what would fit, if not fewer objects."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class MemoryDevice:

@@ -16,6 +16,7 @@ from ...models.cpu import Thread
 from ...models.kernel.sockets import ConnectionReset, Socket
 from ...models.kernel.sockets import connect as connected
 from ...models.system import Node
+from ...sim.units import parse_duration_ps
 from ..layout import U32, Layout, Rest
 from ..naming import Option
 from ..parts.listening import Listening
@@ -26,6 +27,8 @@ Code = Generator[Any, Any, Any]
 OP_MSG = 2013
 READ_BYTES = 64 * 1024
 """At most so much is read from a socket at once."""
+KEEPALIVE = "120 s"
+"""A client that has heard nothing for so long sends a probe (libmongoc, src/mongoc-socket.c: TCP_KEEPIDLE 120)."""
 FIND, UPDATE = 1, 2
 """Commands."""
 DONE, FAILED, UNKNOWN = 0, 1, 2
@@ -146,7 +149,8 @@ class MongoClient(Role, invokes=True):
 
     def open(self, thread: Thread) -> Socket:
         """A new connection."""
-        ours, theirs = connected(self.node, self.mongod.node, self.node.cores.index(thread.core))
+        core, keepalive_ps = self.node.cores.index(thread.core), parse_duration_ps(KEEPALIVE)
+        ours, theirs = connected(self.node, self.mongod.node, core, keepalive_ps=keepalive_ps)
         self.mongod.accept(theirs)
         return self.node.process(thread.name).own(ours)
 

@@ -5,19 +5,20 @@ client, or being flushed. Meta has a bit for each: 0 is empty, 1 is either of th
 change it, atomically. Where no chunk is empty the next client waits for one.
 
 What the paper leaves open is read so. Meta lies in the region, one line for 512 chunks, and takes the room of whole
-chunks; else it could not tell after a failure which chunks are used. The empty chunk with the lowest number is taken. A
-chunk takes whole blocks of the drive, since the flush writes those, also where less of it is used. Freed chunks are not
-cleared.
+chunks, with the first bytes of the region, which stay free; else it could not tell after a failure which chunks are
+used. The empty chunk with the lowest number is taken. A chunk takes whole blocks of the drive, since the flush writes
+those, also where less of it is used. Freed chunks are not cleared.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...models.cpu import Signal, Thread
+from ...models.memory.devices import DeviceFull
 from ...models.meter import PartHistory
 from ...models.system import Node
 from ..parts.locks import Locks
@@ -33,18 +34,20 @@ class ChunkArea:
     """The places of Meta and of all chunks in a machine's region: they follow from sizes alone."""
 
     def __init__(self, node: Node, chunk_bytes: int, block_bytes: int, most: int | None = None) -> None:
-        """``most`` chunks, or as many as there is room for."""
+        """``most`` chunks, or as many as there is room for. Raises DeviceFull where that is none."""
         self.device = node.memory[MEMORY]
         self.chunk_bytes = chunk_bytes
         self.stride = -(-chunk_bytes // block_bytes) * block_bytes
         """The room of a chunk: whole blocks."""
-        room = self.device.space.size_bytes // self.stride - 1  # the first bytes of a device stay free
-        count = max(1, room - 1)
-        meta_bytes = -(-count // (8 * LINE)) * LINE
-        meta_bytes = -(-meta_bytes // self.stride) * self.stride
-        self.count = min(most or count, room - meta_bytes // self.stride)
-        self.meta = self.device.allocate(meta_bytes, "Meta", align=block_bytes)
-        self.base = self.device.allocate(self.stride * self.count, "chunks", item_bytes=self.stride, align=block_bytes)
+        room = self.device.space.size_bytes // self.stride
+        meta_bytes = -(-room // (8 * LINE)) * LINE
+        self.meta = self.device.allocate(meta_bytes, "Meta")
+        taken = -(-(self.meta - self.device.base + meta_bytes) // self.stride)
+        if room <= taken:
+            needed = f"{MEMORY}: no room for Meta and a chunk ({self.stride * (taken + 1)} bytes)"
+            raise DeviceFull(needed, "smaller chunks (the option chunk)")
+        self.count = min(most or room, room - taken)
+        self.base = self.device.allocate(self.stride * self.count, "chunks", self.stride, align=self.stride)
         self.length = self.base + self.stride * self.count - self.meta
         """From Meta to the last chunk's end."""
 
@@ -93,6 +96,11 @@ class Chunks:
         self._waiting: deque[_Waiting] = deque()
         self._promised: deque[int] = deque()
         self._gauge = gauge
+
+    def found(self, numbers: Sequence[int]) -> None:
+        """After a failure Meta says that these are used."""
+        self.used.update(numbers)
+        self._gauge(len(self.used))
 
     @property
     def waiting(self) -> int:

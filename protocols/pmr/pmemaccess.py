@@ -1,26 +1,28 @@
 """PMEMAccess: as PMRAccess, but the request goes by WRITE into the client's log in Optane, which is never flushed.
 
 Source: Luo et al., TCAD 2024, section V-C ("clients write logs to PMEM with RDMA directly", DDIO off). Entries are
-those of PMRAccess, with its terminator. What the paper leaves open is read so: a client has one log, with room for the
-run, and its place follows from the client's number; a GET is written at its tail; recovery replays the logs by their
-numbers.
+those of PMRAccess, with its terminator. What the paper leaves open is read so: a connection has one log, with room for
+the run, the free one with the lowest number; a log is free again once nothing of its connection can arrive any more,
+and the next one goes on at its tail; there is one log more than clients. A GET is written at the tail; recovery replays
+the logs by their numbers.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Signal, Thread
 from ...models.system import Node
 from ..guarantees import Claims, Condition
 from .chunklog import DRIVE
 from .cuckoo import Cuckoo
 from .entries import PUT, ChunkEntry, pack_head
-from .messaging import RequestPlace, Side
+from .messaging import ConnectionBroken, RequestPlace, Side
 from .stack import MOST_KEY_BYTES, Served, Stack, StackServer, StackSession
 from .store import Encoded, Store
 
@@ -28,18 +30,41 @@ Code = Generator[Any, Any, Any]
 LINE = 64
 
 
+class ServedLog(Served):
+    """A client's connection, and the log that it writes."""
+
+    def __init__(self, number: int, side: Side, granted: Signal) -> None:
+        super().__init__(number, side)
+        self.log: int | None = None
+        """Its number."""
+        self.granted = granted
+        """Raised when a client that connects has its log."""
+
+
 @dataclass
 class PmemSession(StackSession):
     """A client process with its log."""
 
-    end: Served
+    end: ServedLog
+    """What the handshake of a connection tells."""
     rkey: int
-    off: int
+    off: int = 0
+    """Where its next entry goes; 0: it has no log yet."""
 
     @override
     def call(self, op: int, key: bytes, value: bytes = b"") -> Code:
+        yield from self.has_log()
         self.place = RequestPlace(self.off, self.rkey)
         return (yield from super().call(op, key, value))
+
+    def has_log(self) -> Code:
+        """Wait for it, as a client does whose connection is being made."""
+        if not self.off:
+            while self.end.log is None and not self.side.gone:
+                yield from self.thread.wait(self.end.granted)
+            if self.end.log is None:
+                raise ConnectionBroken
+            self.off = self.end.address
 
     @override
     def put(self, key: bytes, value: bytes) -> Code:
@@ -68,6 +93,10 @@ class PmemServer(StackServer, memory=("dram", "pm")):
         self.rkey = self.listener.register(self.logs, self.log_bytes * (self.sizes.clients + 1)).key
         self.tails = [self.logs + number * self.log_bytes for number in range(self.sizes.clients + 1)]
         """By log: where its next entry goes, as far as the server knows."""
+        self.free = set(range(self.sizes.clients + 1))
+        """The logs that no connection has."""
+        self.waiting: deque[ServedLog] = deque()
+        """The connections that wait for one."""
 
     def load(self, entries: Mapping[bytes, bytes]) -> None:
         """A log of what is loaded, before those of the clients."""
@@ -76,23 +105,43 @@ class PmemServer(StackServer, memory=("dram", "pm")):
             self.device.space.poke(self.loaded - self.device.base, data)
 
     @override
-    def connection(self, number: int, side: Side) -> Served:
-        end = Served(number, side)
-        log = number % (self.sizes.clients + 1)
-        end.address = self.tails[log]
-        end.room = self.logs + (log + 1) * self.log_bytes - end.address
+    def connection(self, number: int, side: Side) -> ServedLog:
+        end = ServedLog(number, side, Signal(self.system.clock))
+        self.waiting.append(end)
+        self.grant()
         return end
 
-    @override
-    def session(self, thread: Thread, side: Side, end: Served) -> StackSession:
-        return PmemSession(self.scheme, thread, side, None, end, self.rkey, end.address)
+    def grant(self) -> None:
+        """Who has waited longest has the free log with the lowest number."""
+        while self.free and self.waiting:
+            end, log = self.waiting.popleft(), min(self.free)
+            self.free.discard(log)
+            end.log, end.address = log, self.tails[log]
+            end.room = self.logs + (log + 1) * self.log_bytes - end.address
+            end.granted.set()
 
     @override
-    def put(self, thread: Thread, end: Served, request: ChunkEntry) -> Code:
+    def session(self, thread: Thread, side: Side, end: ServedLog) -> StackSession:
+        side.qp.watchers.append(end.granted.set)
+        return PmemSession(self.scheme, thread, side, None, end, self.rkey)
+
+    @override
+    def farewell(self, thread: Thread, end: ServedLog) -> Code:
+        yield from super().farewell(thread, end)
+        if end.log is None:
+            self.waiting.remove(end)
+        else:
+            self.free.add(end.log)
+            end.log = None
+        self.grant()
+
+    @override
+    def put(self, thread: Thread, end: ServedLog, request: ChunkEntry) -> Code:
         yield from super().put(thread, end, request)
         end.address += request.length
         end.room -= request.length
-        self.tails[end.number % (self.sizes.clients + 1)] = end.address
+        assert end.log is not None
+        self.tails[end.log] = end.address
 
     @override
     def recover(self, thread: Thread) -> Code:

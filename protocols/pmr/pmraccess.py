@@ -152,9 +152,7 @@ class ChunkClient(StackClient, invokes=True):
     def leave(self, session: ChunkSession) -> Code:
         """Disconnect where there are more clients than chunks: else who waits for one would wait for ever."""
         if self.sizes.clients > self.scheme.server.area.count:
-            session.side.qp.fail()
-            if session.side.qp.peer is not None:  # the connection manager tells the other side
-                session.side.qp.peer.fail()
+            session.disconnect()
         yield from ()
 
 
@@ -277,11 +275,12 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
 
     # log and recovery -----------------------------------------------------------------------------------------------
     def make_room(self, thread: Thread) -> Code:
-        """Checkpoint the store, then reclaim the log."""
+        """Checkpoint the store, then reclaim the log; what no store could hold is no entry."""
         if not (yield from self.store.checkpoint(thread)):
             entries = yield from self.log.read_checkpoint(thread)
             for slot in range(self.log.first, self.log.end):
-                entries += yield from self.entries_of(thread, slot)
+                found = yield from self.entries_of(thread, slot)
+                entries += (entry for entry in found if self.store.fits(entry.key, entry.value))
             yield from self.log.write_checkpoint(thread, merged(entries, self.newer))
         yield from self.log.reclaim(thread)
 
@@ -324,7 +323,8 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
             for entry in (yield from self.entries_of(thread, slot)):
                 yield from self.replay(thread, entry)
         used = yield from area.scan(thread)
-        self.chunks.used.update(used)
+        self.chunks.found(used)
+        self.gauge("chunks to flush", 0)
         for number in used:
             generation = yield from self.generation_at(thread, area.address(number))
             found = yield from entries.scan(

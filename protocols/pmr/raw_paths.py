@@ -359,6 +359,7 @@ class PmrSyncBarrier(PmrSync, name="pmrsync-barrier"):
         def keep(self, thread: Thread, place: int, source: int) -> Code:
             yield from super().keep(thread, place, source)
             if self.node.system.platform.peers[self.memory_of_places.kind].pmrwbm & READ_IS_BARRIER:
+                yield from thread.sfence()  # a read through a write-combining mapping leaves its buffers as they are
                 yield from thread.load(place, WORD)
             else:
                 yield from thread.read_pmrsts(place)

@@ -6,6 +6,9 @@ always`` (``redis-strong``) it syncs the file in between. With ``everysec`` anot
 last sync began; as long as that thread is busy the loop puts off its writes, for two seconds at most, and still
 replies (redis.io, "Redis persistence"; redis 7.2, src/aof.c, flushAppendOnlyFile; src/server.c, beforeSleep).
 
+Clients keep their connections alive, as redis-cli does (``redisEnableKeepAlive``): one whose reply never comes since
+the server has lost its power learns so once the server is back.
+
 Left out: rewriting of the file, snapshots, replication, expiry. The loop's timer runs only while something waits for
 it.
 """
@@ -21,6 +24,7 @@ from ...models.cpu import Deadline, Signal, Thread
 from ...models.kernel.sockets import ConnectionReset, Epoll, Socket
 from ...models.kernel.sockets import connect as connected
 from ...models.system import Node
+from ...sim.units import parse_duration_ps
 from ..guarantees import ALWAYS, Claims, Condition
 from ..parts.listening import Listening
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
@@ -31,6 +35,8 @@ Code = Generator[Any, Any, Any]
 
 READ_BYTES = 16 * 1024
 """At most so much is read from a socket in a round (PROTO_IOBUF_LEN)."""
+KEEPALIVE = "15 s"
+"""A client that has heard nothing for so long sends a probe (REDIS_KEEPALIVE_INTERVAL)."""
 SYNC_EVERY = "1 s"
 PUT_OFF_AT_MOST = "2 s"
 TICK = "100 ms"
@@ -71,7 +77,8 @@ class Redis(Scheme):
 
         def _open(self, thread: Thread) -> Socket:
             server = self.scheme.roles["server"][0]
-            ours, theirs = connected(self.node, server.node, self.node.cores.index(thread.core))
+            core, keepalive_ps = self.node.cores.index(thread.core), parse_duration_ps(KEEPALIVE)
+            ours, theirs = connected(self.node, server.node, core, keepalive_ps=keepalive_ps)
             server.accept(theirs)
             return self.node.process(thread.name).own(ours)
 

@@ -3,9 +3,10 @@
 No paper's: the control beside ``pmraccess``. Entries have checksums and places (:mod:`.checked`). Under the key's lock
 the server's thread stores the next place into the entry, waits for a write barrier of the region (a read of it, or of
 PMRSTS, as the drive's PMRCAP says), and only then has the store execute the update, so that no reader sees what may
-still be lost. A chunk's new generation is stored and waited for before a client has the chunk. Recovery keeps of each
-key the update with the last place. PCIe keeps no order between the region and the flag in DRAM: a request whose bytes
-have not all come yet is waited for, by its checksum and its number on the connection.
+still be lost. A read of the region comes behind a fence, since it leaves write-combining buffers as they are; one of
+PMRSTS is uncached, and empties them. A chunk's new generation is stored and waited for before a client has the chunk.
+Recovery keeps of each key the update with the last place. PCIe keeps no order between the region and the flag in DRAM:
+a request whose bytes have not all come yet is waited for, by its checksum and its number on the connection.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ class RepairedServer(ChunkServer):
         yield from thread.store(place, sequence.to_bytes(WORD, "little"))
 
     def barrier(self, thread: Thread, address: int) -> Code:
-        """All that the region had taken in before lasts when it returns."""
+        """All that the region had taken in before lasts when it returns, and what this core has stored there."""
         if self.node.system.platform.peers[self.area.device.kind].pmrwbm & READ_IS_BARRIER:
+            yield from thread.sfence()
             yield from thread.load(address, WORD)
         else:
             yield from thread.read_pmrsts(address)

@@ -5,9 +5,11 @@ thread for it alone, which runs ``ProcessRequest``: it waits for a request, pars
 answers. It learns of a request from the flag and the request's bytes and from nothing else. A stack says where its
 requests go, and what makes an update durable before the answer.
 
-What the paper leaves open is read so. A request that is no operation is refused. Where the server dies, a client
-connects again once its successor listens; a get is asked again, the outcome of a put is unknown. Of a client that is
-gone the server learns from its queue pair.
+What the paper leaves open is read so. A request that is no operation is refused: nobody knows then what it asked for,
+nor what it would have found. A client whose connection breaks disconnects it, so that the server is done with it, and
+connects again once a server listens; a get is asked again, the outcome of a put is unknown. Of a client that is gone
+the server learns from its queue pair. A client process's requests are served on a core of its own, over whichever
+connection they come.
 """
 
 from __future__ import annotations
@@ -74,13 +76,23 @@ class StackSession:
     def get(self, key: bytes) -> Code:
         """The value of a key; None where there is none."""
         status, data = yield from self.call(GET, key)
-        return data if status == DONE else None
+        if status == ABSENT:
+            return None
+        if status != DONE:
+            raise OutcomeUnknown("the server refuses the request")
+        return data
 
     def put(self, key: bytes, value: bytes) -> Code:
         """Put a value; returns at the reply."""
         status, _ = yield from self.call(PUT, key, value)
         if status != DONE:
             raise OutcomeUnknown("the server refuses the request")
+
+    def disconnect(self) -> None:
+        """The connection is over, on both sides: the connection manager tells the other one."""
+        self.side.qp.fail()
+        if self.side.qp.peer is not None:
+            self.side.qp.peer.fail()
 
 
 class Served:
@@ -122,7 +134,8 @@ class StackClient(Role, invokes=True):
                     raise OutcomeUnknown("the connection is broken") from error
 
     def connect_again(self, session: StackSession) -> Code:
-        """Wait until the server listens, and connect; what the handshake costs is left out."""
+        """Disconnect, wait until the server listens, and connect; what the handshakes cost is left out."""
+        session.disconnect()
         yield from self.server.listener.until_listening(session.thread)
         vars(session).update(vars(self.connect(session.thread)))
 
@@ -146,6 +159,8 @@ class StackServer(Role, per_client=True):
         self.process = self.node.process(self.node.name)
         self.store.begin()
         self.admitted = 0
+        self.cores: dict[str, int] = {}
+        """By client process: which of the cores for clients serves it, whichever connection it has."""
 
     @override
     def start(self) -> None:
@@ -172,7 +187,8 @@ class StackServer(Role, per_client=True):
         end = self.connection(self.admitted, ours)
         self.admitted += 1
         session = self.session(thread, theirs, end)
-        server = self.client_thread(end.number, f"{self.node.name} {end.number}")
+        core = self.cores.setdefault(thread.name, len(self.cores))
+        server = self.client_thread(core, f"{self.node.name} {end.number}")
         self.process.start(self.serve(server, end))
         return session
 

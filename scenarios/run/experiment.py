@@ -103,8 +103,9 @@ class AssembledVariant:
             self.at_work = kind(self.system, sizes)
             self.at_work.load(self.initial)
         except DeviceFull as error:
-            expected = f"fewer objects or smaller ones: what {variant.scheme} keeps has to fit"
-            raise InputError(Mistake(str(error), expected, field="workload")) from error
+            remedy, field = error.remedy or "fewer objects or smaller ones", "schemes" if error.remedy else "workload"
+            expected = f"{remedy}: what {variant.scheme} keeps has to fit"
+            raise InputError(Mistake(str(error), expected, field=field)) from error
         workload = scenario.workload
         if isinstance(workload, Ycsb) and workload.past:
             self.at_work.age(draw_past(workload, self.processes, of_work(workload, streams), planned))

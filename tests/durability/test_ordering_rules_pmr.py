@@ -18,10 +18,11 @@ from ..verbs import (
 # persistent memory regions ------------------------------------------------------------------------------------------
 
 
-def pmr_rig(pmrwbm, **how):
+def pmr_rig(pmrwbm, mapping="uc", **how):
     """The server's persistent memory is that of a drive beside its adapter."""
     profile = load_platform("pmr", pmrwbm=pmrwbm)
-    return Rig(replace(profile, memory={**profile.memory, "pm": profile.memory["pmr"]}), **how)
+    peers = {name: replace(peer, mapping=mapping) for name, peer in profile.peers.items()}
+    return Rig(replace(profile, memory={**profile.memory, "pm": profile.memory["pmr"]}, peers=peers), **how)
 
 
 def lasts(rig, crash_ps, number=0):
@@ -94,6 +95,44 @@ def test_rule_pmr_load_is_barrier(pmrwbm):
     rig.server.load(line=ELSEWHERE)
     now = rig.clock.now_ps
     assert [lasts(rig, now, number) for number in range(3)] == [pmrwbm == 1, False, pmrwbm == 1]
+
+
+@pytest.mark.parametrize("pmrwbm", [1, 2])
+def test_a_load_through_a_write_combining_mapping_pushes_what_a_fence_or_an_uncached_read_has_sent(pmrwbm):
+    rig = pmr_rig(pmrwbm, mapping="wc")
+    server, held = rig.server, Place.STORE_BUFFER
+
+    def still_held(stored):
+        now = rig.clock.now_ps
+        return [held in rig.adversarial.places(line=number, crash_ps=now) for number in range(stored)]
+
+    server.store(line(1))
+    server.load(line=ELSEWHERE)
+    server.load(line=0)  # its own store may come to it from the buffer
+    assert still_held(1)[0] and not lasts(rig, rig.clock.now_ps)
+    server.sfence()
+    server.store(line(2), line=1)
+    assert still_held(2) == [True, True]
+    server.load(line=ELSEWHERE)
+    assert still_held(2) == [False, True] and lasts(rig, rig.clock.now_ps) is (pmrwbm == 1)
+    server.store(line(3), line=2)
+    server.run(server.threads[0].read_pmrsts(rig.address(0)))
+    assert still_held(3) == [False, False, False]
+
+
+def test_write_combining_buffers_are_emptied_in_any_order_between_two_fences():
+    """That a later one was seen says nothing of an earlier one, unless a fence was in between."""
+    for mapping, fenced, known in (("uc", False, True), ("wc", False, False), ("wc", True, True)):
+        rig = pmr_rig(2, mapping=mapping)
+        rig.server.store(line(1))
+        if fenced:
+            rig.server.sfence()
+        rig.server.store(line(2), line=1)
+        rig.client.read(line=1)
+        now = rig.clock.now_ps
+        places = [rig.adversarial.places(line=number, crash_ps=now) for number in range(2)]
+        assert Place.STORE_BUFFER not in places[1]
+        assert (Place.STORE_BUFFER not in places[0]) is known
 
 
 def test_rule_status_read_pushes_mmio():

@@ -13,7 +13,7 @@ from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.strikes import Walk
 
 from ...small import get, only_variant, put, run, scenario, ycsb
-from .twins import ClearedEarly, NoBarrier, NoChecksum, NoNumber, NoPlace, NoSequence, SeenEarly
+from .twins import ClearedEarly, NoBarrier, NoChecksum, NoFence, NoNumber, NoPlace, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
 REPAIRED = "pmraccess-repaired"
@@ -24,11 +24,12 @@ ORDER = [put(1, "k0"), put(0, "k0", 6_000)]
 
 def refuted(
     name, work, *, pmrwbm=2, whole=True, processes=1, keys=1, platform="pmr-testbed", ddio="off", value="16 B",
-    perturb=(), schedules=1,
+    perturb=(), schedules=1, mapping="wc",
 ):  # fmt: skip
     """What every crash point of a run refutes, or of several that differ by what is perturbed."""
     vary = {
         "platform": [platform], "ddio": [ddio], "line_atomicity": ["whole" if whole else "word"], "pmrwbm": [pmrwbm],
+        "pmr_mapping": [mapping],
     }  # fmt: skip
     broken = set()
     for schedule in range(schedules):
@@ -40,9 +41,19 @@ def refuted(
     return broken
 
 
+@pytest.mark.parametrize("mapping", ["uc", "wc"])
 @pytest.mark.parametrize("pmrwbm", [1, 2])
-def test_the_repaired_stack_keeps_what_it_acknowledged_in_order(pmrwbm):
-    assert refuted(REPAIRED, ORDER, pmrwbm=pmrwbm, processes=2) == set()
+def test_the_repaired_stack_keeps_what_it_acknowledged_in_order(pmrwbm, mapping):
+    assert refuted(REPAIRED, ORDER, pmrwbm=pmrwbm, processes=2, mapping=mapping) == set()
+
+
+@pytest.mark.parametrize(
+    ("pmrwbm", "mapping", "caught"), [(1, "wc", True), (3, "wc", True), (1, "uc", False), (2, "wc", False)]
+)
+def test_a_twin_without_a_fence_is_caught_where_a_load_leaves_write_combining_buffers_as_they_are(
+    pmrwbm, mapping, caught
+):
+    assert (LOST in refuted(NoFence.name, ORDER, pmrwbm=pmrwbm, processes=2, mapping=mapping)) is caught
 
 
 def test_a_twin_without_a_barrier_loses_acknowledged_updates():

@@ -42,6 +42,12 @@ def test_what_is_in_the_region_lasts_or_not(scheme, lost, pmrwbm):
     assert cell(scheme, ddio="off", pmrwbm=pmrwbm)[0] == lost
 
 
+@pytest.mark.parametrize("pmrwbm", ["1", "2"])
+@pytest.mark.parametrize("mapping", ["uc", "wc"])
+def test_a_barrier_is_one_through_either_mapping(mapping, pmrwbm):
+    assert cell("pmrsync-barrier", ddio="off", pmrwbm=pmrwbm, pmr_mapping=mapping)[0] == HELD
+
+
 @pytest.mark.parametrize(
     ("scheme", "settings", "found"),
     [

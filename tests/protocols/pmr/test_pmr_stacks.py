@@ -9,8 +9,9 @@ import pytest
 from rpsim.app.main import main
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.pmr.chunks import ChunkArea
-from rpsim.protocols.pmr.entries import PUT, ChunkEntries, pack_head
+from rpsim.protocols.pmr.entries import PUT, ChunkEntries, ChunkEntry, pack_head
 from rpsim.protocols.registry import scheme
+from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.failing import performed
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explorer import Explorer
@@ -63,6 +64,14 @@ def test_an_entry_is_written_as_the_paper_has_it_and_a_get_behind_it_over_the_te
 def test_a_chunk_of_64_kib_has_room_for_909_pairs_of_the_paper():
     length = ChunkEntries().length(16, 48)
     assert ((64 << 10) - scheme("pmraccess").alloc_bytes()) // length == 909
+
+
+@pytest.mark.parametrize(("chunk", "chunks"), [("64 KiB", 127), ("4 MiB", 1), ("128 B", 2047)])
+def test_the_region_has_room_for_meta_and_as_many_chunks_as_fit_behind_it(chunk, chunks):
+    area: ChunkArea = server(at_work(f"pmraccess[chunk={chunk}]", [put(0, "k0")], keys=1)).area
+    device = area.device
+    assert area.count == chunks and area.address(chunks) - device.base == device.space.size_bytes == 8 << 20
+    assert device.base < area.meta and area.word(chunks - 1) + 8 <= area.base
 
 
 def test_full_chunks_go_to_the_log_and_are_used_again():
@@ -144,6 +153,84 @@ def test_a_process_that_dies_takes_no_chunk_with_it(fault):
     assert {judged.verdict for judged in report.verdicts.values()} == {Verdict.HOLDS}
 
 
+def without_packets(name, work, lost, client="client[0]", **more):
+    """The run of two machines with a client each, of one of which the first packets are lost: 16 break a connection."""
+    packets = [{"from": client, "to": "server[0]", "packet": 1 + turn, "lost": True} for turn in range(lost)]
+    roles = {"client": {"machines": 2, "processes": 1}}
+    return at_work(name, work, network={"packets": packets}, roles=roles, **more)
+
+
+@pytest.mark.parametrize("name", ["pmraccess[chunks=3]", "pmraccess-repaired[chunks=3]"])
+def test_a_client_that_connects_again_gives_its_chunk_back(name):
+    second = 1_000_000_000
+    work = [put(0, "k0"), put(1, "k1"), put(0, "k0", 2 * second), put(0, "k0", 3 * second), get(0, "k0", 4 * second)]
+    result = without_packets(name, work, 32)
+    assert [outcome for _, outcome, _ in found(result)] == ["info", "ok", "info", "ok", "ok"]
+    chunks = server(result).chunks
+    assert server(result).admitted == 4 and len(chunks.used) == 2 and not chunks.waiting
+
+
+def test_a_client_that_connects_again_gets_a_log_that_nobody_has():
+    second = 1_000_000_000
+    work = [
+        *(put(0, "k0") for _ in range(3)), put(1, "k1"),
+        put(0, "k0", 2 * second), put(1, "k1", 2 * second + 10_000), get(0, "k0", 3 * second), get(1, "k1", 3 * second),
+    ]  # fmt: skip
+    result = without_packets("pmemaccess", work, 48)
+    assert server(result).admitted == 5
+    puts = {o.object: o.argument for o in result.history.operations if o.f == "put" and o.outcome == "ok"}
+    assert {o.object: o.result for o in result.history.operations if o.f == "get"} == puts
+    assert len(server(result).free) == 1 and not server(result).waiting
+
+
+def test_a_client_process_has_its_core_at_the_server_over_every_connection():
+    result = without_packets("rdma-dram", [put(0, "k0"), put(1, "k1")], 16, "client[1]")
+    machine = server(result)
+    cores = {thread.name: thread.core.name for thread in machine.node.threads}
+    first, second, again = (cores[f"{machine.node.name} {number}"] for number in range(3))
+    assert again == second != first
+
+
+def test_a_get_that_the_server_refuses_has_found_nothing_out():
+    """Its flag came before its bytes: the server did not look the key up."""
+    result = run(
+        "pmraccess", ycsb(12, "a"), vary=TESTBED | {"pmrwbm": [1]}, keys=2, value="16 B", schedule=6,
+        crash={"perturb": ["hardware"], "schedules": 8},
+    )  # fmt: skip
+    gets = [(outcome, value) for f, outcome, value in found(result) if f == "get"]
+    assert ("info", None) in gets and ("ok", None) not in gets
+
+
+def test_a_checkpoint_has_nothing_that_no_store_could_hold():
+    result = at_work("pmraccess", [put(0, "k0")], keys=1)
+    machine, clock, seen = server(result), result.system.clock, []
+    entries = [ChunkEntry(PUT, b"k0", bytes(48), 0), ChunkEntry(PUT, bytes(17), bytes(48), 0)]
+
+    def checkpoint(thread):
+        yield from machine.log.append(thread, (yield from machine.scheme.entries.image(thread, entries)))
+        yield from machine.make_room(thread)
+        seen.extend((yield from machine.log.read_checkpoint(thread)))
+
+    clock.run_until(clock.start(checkpoint(machine.node.thread(0, "checkpoint"))))
+    assert [entry.key for entry in seen] == [b"k0"]
+
+
+def test_gauges_begin_anew_with_the_server():
+    """They have what recovery finds: of the process before nothing is in use that Meta does not know."""
+    made = scenario(SMALL, [put(0, "k0")], keys=1, value="48 B", vary=TESTBED)
+    result = run_variant(made, only_variant(made), metered=True)
+    machine, clock = server(result), result.system.clock
+    for name in ("chunks in use", "chunks to flush"):
+        machine.gauge(name, 3)
+    space, base = machine.area.device.space, machine.area.device.base
+    space.poke(machine.area.meta - base, bytes(8))
+    machine.node.process(machine.node.name).end()
+    machine.begin()
+    clock.run_until(clock.start(machine.recover(machine.node.thread(0, "recovery"))))
+    gauges = result.system.meter.gauges
+    assert [gauges[machine.node.name, name].value for name in ("chunks in use", "chunks to flush")] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -153,6 +240,9 @@ def test_a_process_that_dies_takes_no_chunk_with_it(fault):
         (["schemes=[pmrdirect]", "workload={kind: ycsb, mix: update-only, keys: 2000, value: 4 KiB, operations: 10}"],
          "rpsim: workload: found pmr: no room for places (22016000 bytes), expected fewer objects or smaller ones: "
          "what pmrdirect keeps has to fit"),
+        (["schemes=['pmraccess[chunk=5 MiB]']"],
+         "rpsim: schemes: found pmr: no room for Meta and a chunk (10485760 bytes), expected smaller chunks (the "
+         "option chunk): what pmraccess[chunk=5 MiB] keeps has to fit"),
         (["schemes=[pmraccess]", "workload.value=128 KiB"],
          "--set workload.value: found '128 KiB', expected at most 65479 B with pmraccess: a chunk of 65536 B, with a "
          "key and a CHUNKALLOC"),

@@ -15,6 +15,7 @@ from rpsim.protocols.pmr.redis import RedisEverysec, RedisStrong
 from rpsim.protocols.pmr.resp import NOTHING, OK, BadFormat, bulk, command, parse, parse_reply
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.failing import performed
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.explorer import Explorer
 
@@ -115,6 +116,16 @@ def test_every_second_a_sync_begins_and_no_write_waits_for_it() -> None:
 
 
 # failures -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["redis-strong", "redis-everysec"])
+def test_a_client_of_a_server_that_lost_its_power_learns_so_and_connects_again(name: str) -> None:
+    made = scenario(
+        name, [put(0, "k0"), get(0, "k0", 10**9), put(0, "k0", 2 * 10**9)], "pmr-testbed", value="16 B",
+        failures=[{"fault": "server[0] power", "at": "100 ms", "down": "1 ms"}],
+    )  # fmt: skip
+    result = performed(made, only_variant(made))
+    assert [o.outcome for o in result.history.operations] == ["ok", "info", "ok"]
+
+
 def test_replies_behind_the_sync_lose_nothing_at_any_instant() -> None:
     assert set(verdicts("redis-strong").values()) == {Verdict.HOLDS}
 

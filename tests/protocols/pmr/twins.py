@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.pmr.checked import CheckedEntries
+from rpsim.models.pcie.peers import READ_IS_BARRIER
+from rpsim.protocols.pmr.checked import WORD, CheckedEntries
 from rpsim.protocols.pmr.chunklog import ChunkFlush
 from rpsim.protocols.pmr.entries import ChunkEntries, ChunkEntry
 from rpsim.protocols.pmr.pmraccess import ChunkServer, ServedChunk
@@ -24,6 +25,19 @@ class NoBarrier(PmrAccessRepaired, name="pmraccess-twin-no-barrier"):
     class Server(RepairedServer):
         def barrier(self, thread: Thread, address: int) -> Code:
             yield from ()
+
+
+class NoFence(PmrAccessRepaired, name="pmraccess-twin-no-fence"):
+    """The region is read while the core's write-combining buffers may still hold what it has stored."""
+
+    title = "no fence before the write barrier"
+
+    class Server(RepairedServer):
+        def barrier(self, thread: Thread, address: int) -> Code:
+            if self.node.system.platform.peers[self.area.device.kind].pmrwbm & READ_IS_BARRIER:
+                yield from thread.load(address, WORD)
+            else:
+                yield from thread.read_pmrsts(address)
 
 
 class _Unchecked(CheckedEntries):

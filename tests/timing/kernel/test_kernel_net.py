@@ -277,6 +277,48 @@ def test_who_waits_for_a_process_that_dies_learns_that_its_connection_is_reset()
     assert seen[0] > 10**9
 
 
+MS, S = 10**9, 10**12
+
+
+def after_a_power_failure(sends_ps, keepalive_ps=0, down_ps=MS):
+    """When the client learns that its connection is reset: the server's power fails at 10 ms; None: it waits on."""
+    net = Net()
+    client, server = net.system.nodes["client"][0], net.system.nodes["server"][0]
+    ours, theirs = connect(client, server, keepalive_ps=keepalive_ps)
+    server.process("server").own(theirs)
+    seen = []
+
+    def code():
+        yield net.clock.timeout(sends_ps)
+        yield from ours.send(net.clients[0], b"hello")
+        with pytest.raises(ConnectionReset):
+            yield from ours.recv(net.clients[0], 10)
+        seen.append(net.clock.now_ps)
+
+    net.clock.start(code())
+    net.clock.run_until(10 * MS)
+    server.power_off()
+    net.clock.run_until(10 * MS + down_ps)
+    server.power_on(lambda number, line: bytes(64))
+    net.clock.run_until(100 * S)
+    return seen[0] if seen else None
+
+
+def test_a_machine_whose_power_is_back_answers_what_comes_for_an_old_connection_with_a_reset():
+    assert S < after_a_power_failure(S) < S + MS
+
+
+def test_what_was_sent_while_it_had_no_power_comes_again_and_is_answered_with_a_reset():
+    """After 200 ms, and 400 ms after that."""
+    assert 210 * MS < after_a_power_failure(10 * MS + 100 * US) < 215 * MS
+    assert 610 * MS < after_a_power_failure(10 * MS + 100 * US, down_ps=300 * MS) < 615 * MS
+
+
+def test_who_waits_for_a_reply_of_a_machine_that_lost_power_learns_by_a_probe_or_not_at_all():
+    assert after_a_power_failure(5 * MS) is None
+    assert 15 * S <= after_a_power_failure(5 * MS, keepalive_ps=15 * S) < 15 * S + 10 * MS
+
+
 def test_what_was_sent_before_the_end_still_arrives():
     net = Net()
     (ours, theirs), *_ = net.ends
