@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.rnvm import frontend
-from rpsim.protocols.rnvm.backend import TakeOver
 from rpsim.scenarios.run.inject import run_with_fault
 
 from ...small import only_variant, scenario
