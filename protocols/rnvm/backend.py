@@ -25,6 +25,7 @@ from ...models.cpu.looking import Looking
 from ...models.durability.places import Domain
 from ...models.persist.requester import PrimitiveFailed
 from ...models.persist.service import Service
+from ...models.storage.waiting import Lock
 from ...models.system import Node
 from ...models.verbs import QueuePair
 from ..parts.onesided import VerbsError
@@ -144,6 +145,10 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         """Structures that are lost: there is no copy of them."""
         self.copies: dict[int, Copies] = {}
         """By structure: what copies its memory log to the mirror."""
+        self.operation_copies: dict[int, Copies] = {}
+        """By structure: what copies its operation log."""
+        self.replaying = [Lock(self.system.clock) for _ in self.areas]
+        """By structure: whoever has it may move its LPN, or copy all of it."""
         for heap in self.heaps:
             heap.changed = None if self.mirror() is None else set()
         self.calls = RfpServer(self.node, self.listener.door, self.allocate, self.sizes.clients + len(self.areas))
@@ -196,7 +201,9 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         while True:
             self.moved[area.number].set()
             head = yield from self.next_transaction(thread, area)
+            yield from self.replaying[area.number].acquire(thread, exclusive=True)
             yield from self.replay(thread, area, head)
+            self.replaying[area.number].release()
 
     def find_position(self, thread: Thread, area: Area) -> Code:
         """Read the LPN."""
@@ -280,13 +287,13 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
             return
         yield from mirror.fence(area)
         most_bytes = max(2 * PIECE, (area.memory_log.lines + 1) * LINE)
-        copies = Copies(mirror.link(thread, self.node, area, most_bytes), area)
+        copies = Copies(mirror, thread, self.node, area, most_bytes)
         if self.scheme.failures:
             yield from copies.all_of(OwnMemory(thread))
         self.copies[area.number] = copies
         if "oplog" in self.mode.options:
             own = self.log_thread(len(self.areas) + area.number)
-            operations = Copies(mirror.link(own, self.node, area, most_bytes), area)
+            operations = self.operation_copies[area.number] = Copies(mirror, own, self.node, area, most_bytes)
             self.node.process(self.node.name).start(self.copy_operations(own, area, operations))
 
     def copy(self, thread: Thread, area: Area, position: Position, body: bytes, writes: list[Write]) -> Code:
@@ -302,12 +309,26 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         yield from copies.transaction(position, body, writes)
         if self.mode.option("mirrored") == "before":
             yield from copies.settle()
+        yield from self.join_mirror(area, copies)
+        if self.mode.option("mirrored") == "before":
             yield from thread.store(area.copied, word_of(area.memory_log.behind(position, len(body))))
 
     def copied(self, area: Area) -> Code:
         """Wait until the copy has arrived: then the transaction commits."""
-        if area.number in self.copies:
-            yield from self.copies[area.number].settle()
+        copies = self.copies.get(area.number)
+        if copies is not None:
+            yield from copies.settle()
+            yield from self.join_mirror(area, copies)
+
+    def join_mirror(self, area: Area, by: Copies) -> Code:
+        """If the mirror was gone, be it for one of the two threads that copy a structure, and is there again: copy all
+        to it. Whoever calls this has the structure's lock.
+        """
+        both = [each[area.number] for each in (self.copies, self.operation_copies) if area.number in each]
+        if any(each.alone for each in both):
+            for each in both:
+                each.alone = True
+            yield from by.join_again(OwnMemory(by.link.thread), next((each for each in both if each is not by), None))
 
     def copy_operations(self, thread: Thread, area: Area, copies: Copies) -> Code:
         """Copy what comes into a structure's operation log, for ever."""
@@ -333,6 +354,11 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
                 position = log.behind(position, head.length)
                 if before:
                     yield from copies.settle()
+                if copies.alone:
+                    yield from self.replaying[area.number].acquire(thread, exclusive=True)
+                    yield from self.join_mirror(area, copies)
+                    self.replaying[area.number].release()
+                if before:
                     yield from thread.store(area.operations_copied, word_of(position))
 
     # front-ends -----------------------------------------------------------------------------------------------------

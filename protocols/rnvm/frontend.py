@@ -140,7 +140,7 @@ class FrontEnd(Role, invokes=True):
             if isinstance(space, LoggedSpace):
                 space.copied_before = self.server is self.home and self.mode.copied_before()
             if mirror is not None and isinstance(space, LoggedSpace):
-                space.copies = Copies(mirror.link(session.thread, self.node, area, self.most_bytes(area)), area)
+                space.copies = Copies(mirror, session.thread, self.node, area, self.most_bytes(area))
             space.allocator = self.allocator(link, area, space)
         held = session.held[area.number] = OpenStructure(self.server, area, space, writer)
         return held
@@ -183,6 +183,8 @@ class FrontEnd(Role, invokes=True):
         if held is not None and not held.space.link.broken:
             now = held.server.writers.get(number)
             if reads if held.writer is None else held.writer is now:
+                if isinstance(held.space, LoggedSpace):
+                    yield from held.space.join_mirror()
                 return held
         while True:
             server = self.server

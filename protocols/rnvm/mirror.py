@@ -77,6 +77,7 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
     def begin(self) -> None:
         self.listener = Listener(self.node, {})
         self.key = self.listener.register(self.start_of_memory, self.length).key
+        self.listener.listen()
         self.service = None
         if self.scheme.over is not None:
             self.service = Service(self.scheme.primitive, self.node)
@@ -84,27 +85,33 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
         self.ends: dict[int, list[QueuePair]] = {}
         """By structure: its ends of the queue pairs by which that is copied."""
 
-    def link(self, thread: Thread, node: Node, area: Area, most_bytes: int) -> Link:
-        """A way by which a structure is copied."""
-        made = Link(thread, node, self, most_bytes)
+    def link(self, thread: Thread, node: Node, area: Area, most_bytes: int, before: Link | None = None) -> Link:
+        """A way by which a structure is copied; ``before``: one that is not used any more."""
+        made = Link(thread, node, self, most_bytes, before)
         self.ends.setdefault(area.number, []).extend(made.ends())
         return made
 
     def fence(self, area: Area) -> Code:
         """Nobody copies a structure any more: nothing that was on its way comes later."""
-        for end in self.ends.pop(area.number, []):
+        ends = self.ends.get(area.number, [])
+        for end in tuple(ends):  # whoever does it may die meanwhile, and leave the rest to another
             end.destroy()
             yield end.placed()
+            if end in ends:
+                ends.remove(end)
 
 
 class Copies:
     """Copying one structure's logs, by its back-end's thread or by its front-end."""
 
-    def __init__(self, link: Link, area: Area) -> None:
-        self.link = link
+    def __init__(self, mirror: Mirror, thread: Thread, node: Node, area: Area, most_bytes: int) -> None:
+        """``most_bytes``: the largest request."""
+        self.mirror = mirror
+        self.link = mirror.link(thread, node, area, most_bytes)
         self.area = area
         self.alone = False
-        """The mirror is gone."""
+        """The mirror is gone, or its copy is not whole."""
+        self._most_bytes = most_bytes
         self._under_way: deque[Any] = deque()
         self._used = 0
         """Lines of the mirror's memory log that are not free."""
@@ -157,10 +164,35 @@ class Copies:
         self._used, self._changed = 0, []
         yield from self.put(self.area.name, bytes(LINE))
         yield from self.settle()
-        name = yield from copy_structure(source, self.area, self.put)
+        name, behind = yield from copy_structure(source, self.area, self.put)
         yield from self.settle()
         yield from self.put(self.area.name, name)
         yield from self.settle()
+        for body in behind:
+            self._used += lines_of(len(body))
+            self._changed += writes_of(body)
+
+    def join_again(self, source: CopySource, other: Copies | None = None) -> Code:
+        """If the mirror was gone and is there again, connect, and copy all from a source whose LPN does not move
+        meanwhile; ``other`` copies another log of the structure, and goes on with it.
+        """
+        if not self.alone or not self.mirror.listener.listening:
+            return
+        yield from source.read(self.area.name, LINE)  # if it is gone, the mirror keeps what it has
+        yield from self.mirror.fence(self.area)
+        self._connect()
+        if other is not None:
+            other._connect()
+        yield from self.all_of(source)
+        if other is not None:
+            other.alone |= self.alone
+            other._used, other._changed = self._used, list(self._changed)
+
+    def _connect(self) -> None:
+        before = self.link
+        self.link = self.mirror.link(before.thread, before.node, self.area, self._most_bytes, before)
+        self._under_way.clear()
+        self.alone = False
 
 
 class CopySource(Protocol):
@@ -196,7 +228,8 @@ class OwnMemory:
 
 
 def copy_structure(source: CopySource, area: Area, put: Callable[[int, bytes], Code]) -> Code:
-    """Copy all that a structure is but its line of the naming area; returns that line.
+    """Copy all that a structure is but its line of the naming area; returns that line, and the bodies of the
+    transactions behind its LPN.
 
     These are its words, its root, the bits of its blocks, the data that are taken, the transactions behind its LPN and
     the operations behind theirs.
@@ -221,15 +254,17 @@ def copy_structure(source: CopySource, area: Area, put: Callable[[int, bytes], C
             yield from put(start + at, data)
     done = words[area.operations_lpn - area.name :][:WORD]
     position = Position.unpack(words[area.lpn - area.name :][:WORD])
+    behind = []
     while (found := (yield from source.record(area.memory_log, position))) is not None:
         yield from put(area.memory_log.at(position), record(position.sequence, found[1]))
+        behind.append(found[1])
         done = next((data for at, data in writes_of(found[1]) if at == area.operations_lpn), done)
         position = area.memory_log.behind(position, len(found[1]))
     position = Position.unpack(done)
     while (found := (yield from source.record(area.operation_log, position))) is not None:
         yield from put(area.operation_log.at(position), record(position.sequence, found[1]))
         position = area.operation_log.behind(position, len(found[1]))
-    return words[:LINE]
+    return words[:LINE], behind
 
 
 class MirroredBlocks(RemoteBlocks):

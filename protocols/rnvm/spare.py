@@ -10,6 +10,7 @@ it has no structure, and a failure has it begin again. It copies to no mirror.
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -60,17 +61,21 @@ class Spare(BackEnd):
     def fetch(self, thread: Thread, area: Area) -> Code:
         """Read a structure from the mirror; whether there was one."""
         mirror: Mirror = self.scheme.roles["mirror"][0]
-        if self.scheme.lost("mirror"):
-            return False
-        yield from mirror.fence(area)
-        link = mirror.link(thread, self.node, area, max(2 * PIECE, (area.memory_log.lines + 1) * LINE))
         put = partial(self.put, thread)
-        try:
-            name = yield from copy_structure(link, area, put)
-        except (LookupError, *GONE):
-            return False
-        yield from put(area.name, name)
-        return True
+        while not self.scheme.lost("mirror"):
+            if not mirror.listener.listening:
+                yield from mirror.listener.until_listening(thread)
+                continue
+            yield from mirror.fence(area)
+            link = mirror.link(thread, self.node, area, max(2 * PIECE, (area.memory_log.lines + 1) * LINE))
+            with suppress(*GONE):
+                try:
+                    name, _ = yield from copy_structure(link, area, put)
+                except LookupError:
+                    return False
+                yield from put(area.name, name)
+                return True
+        return False
 
     def put(self, thread: Thread, address: int, data: bytes) -> Code:
         """Store a range, durably."""
