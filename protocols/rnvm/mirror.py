@@ -8,8 +8,14 @@ What the paper leaves open is read so. The mirror is laid out as the back-end is
 record of a log is copied by a WRITE to where it lies on the back-end; the LPN moves when the copy has arrived. The
 mirror replays nothing: when its memory log has no room for the next record, whoever copies writes what the records in
 it have changed into the mirror's data, and then moves the mirror's LPN. So data and log together are a structure at any
-instant. Bits of the allocator are copied before the first record that may need them. Where a copy does not arrive, the
-mirror is gone: work goes on without it.
+instant. Bits of the allocator are copied before the first record that may need them.
+
+Where a copy does not arrive, the mirror is gone: work goes on without it. Whoever copies tries to connect again with
+each transaction or operation, and copies all of a structure once the mirror is back. The first operation that returns
+without a copy waits for a mark on the spare machine that the copy is old. The mark goes when the copy is whole again.
+So the spare takes no copy that lacks what had returned, unless the spare was away when it should have been told. As
+long as the copy is old, what returns is on the back-end alone: the promise that it outlasts the back-end has the
+condition that the mirror is there.
 
 A back-end that begins again, or a front-end that takes a structure over where front-ends copy, copies all of a
 structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a second failure in
@@ -20,6 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import override
@@ -109,9 +116,12 @@ class Copies:
         self.mirror = mirror
         self.link = mirror.link(thread, node, area, most_bytes)
         self.area = area
+        self._to_spare: Link | None = None
         self.alone = False
         """The mirror is gone, or its copy is not whole."""
         self._most_bytes = most_bytes
+        self._told: bool | None = None if mirror.scheme.failures else False
+        """Whether the spare machine knows that the copy is old; None: somebody before may have told it."""
         self._under_way: deque[Any] = deque()
         self._used = 0
         """Lines of the mirror's memory log that are not free."""
@@ -171,28 +181,51 @@ class Copies:
         for body in behind:
             self._used += lines_of(len(body))
             self._changed += writes_of(body)
+        yield from self._tell_spare()
 
     def join_again(self, source: CopySource, other: Copies | None = None) -> Code:
         """If the mirror was gone and is there again, connect, and copy all from a source whose LPN does not move
-        meanwhile; ``other`` copies another log of the structure, and goes on with it.
+        meanwhile; if it is not, have the spare machine know. ``other`` copies another log of the structure, and goes on
+        with it.
         """
-        if not self.alone or not self.mirror.listener.listening:
+        if not self.alone:
             return
-        yield from source.read(self.area.name, LINE)  # if it is gone, the mirror keeps what it has
-        yield from self.mirror.fence(self.area)
-        self._connect()
-        if other is not None:
-            other._connect()
-        yield from self.all_of(source)
+        if self.mirror.listener.listening:
+            yield from source.read(self.area.name, LINE)  # if it is gone, the mirror keeps what it has
+            yield from self.mirror.fence(self.area)
+            self._connect()
+            if other is not None:
+                other._connect()
+            yield from self.all_of(source)
+        else:
+            yield from self._tell_spare()
         if other is not None:
             other.alone |= self.alone
-            other._used, other._changed = self._used, list(self._changed)
+            other._told, other._used, other._changed = self._told, self._used, list(self._changed)
+
+    def _tell_spare(self) -> Code:
+        """Mark the mirror's copy as old on the spare machine, or as whole again, if that can be reached."""
+        spare = self.mirror.scheme.roles["spare"][0]
+        if self._told is not self.alone and not spare.node.off:
+            thread = self.link.thread
+            if self._to_spare is None or self._to_spare.broken:
+                self._to_spare = Link(thread, self.link.node, spare, LINE, self._to_spare)
+            with suppress(*GONE):
+                yield from self._to_spare.log(
+                    old_mark(self.area), int(self.alone).to_bytes(WORD, "little"), awaited=True
+                )
+                self._told = self.alone
 
     def _connect(self) -> None:
         before = self.link
         self.link = self.mirror.link(before.thread, before.node, self.area, self._most_bytes, before)
         self._under_way.clear()
         self.alone = False
+
+
+def old_mark(area: Area) -> int:
+    """Where the spare machine has the word that is not 0 while the mirror's copy of a structure is old."""
+    return area.taken + WORD
 
 
 class CopySource(Protocol):

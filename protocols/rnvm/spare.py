@@ -3,8 +3,9 @@
 Source: rNVM, sections 4.3 and 5.5: "the front-end will reconstruct the data structures to a new back-end by using the
 data and logs in the mirror nodes". What is open there is read so: a front-end whose connection is broken, and which
 learns that the back-end is lost, tells the new one; that reads the mirror's memory by READ, makes it durable in its
-own, and then recovers as any back-end does after a reboot. Its own line of the naming area is written last: until then
-it has no structure, and a failure has it begin again. It copies to no mirror.
+own, and then recovers as any back-end does after a reboot. It waits while the mirror has no power, and does not take a
+copy of which it has been told that it is old (:mod:`.mirror`). Its own line of the naming area is written last: until
+then it has no structure, and a failure has it begin again. It copies to no mirror.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from .area import Area
 from .backend import BackEnd
-from .mirror import GONE, PIECE, Mirror, copy_structure
-from .records import LINE
+from .mirror import GONE, PIECE, Mirror, copy_structure, old_mark
+from .records import LINE, WORD
 
 Code = Generator[Any, Any, Any]
 
@@ -62,6 +63,8 @@ class Spare(BackEnd):
         """Read a structure from the mirror; whether there was one."""
         mirror: Mirror = self.scheme.roles["mirror"][0]
         put = partial(self.put, thread)
+        if any((yield from thread.load(old_mark(area), WORD))):
+            return False
         while not self.scheme.lost("mirror"):
             if not mirror.listener.listening:
                 yield from mirror.listener.until_listening(thread)
