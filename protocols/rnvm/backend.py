@@ -25,12 +25,14 @@ from ...models.cpu.looking import Looking
 from ...models.durability.places import Domain
 from ...models.persist.requester import PrimitiveFailed
 from ...models.persist.service import Service
+from ...models.storage.waiting import Lock
 from ...models.system import Node
 from ...models.verbs import QueuePair
 from ..parts.onesided import VerbsError
 from ..parts.rpc import Listener
 from ..scheme import Role
 from .area import Area, AreaLayout, Loading, word_of
+from .link import Link
 from .mirror import PIECE, Copies, Mirror, OwnMemory
 from .records import LINE, WORD, Position, RecordHead, Write, body_at, head_of, lines_of, writes_of
 from .rfp import CallRequest, RfpServer
@@ -47,7 +49,7 @@ _AUTOMATIC = frozenset({Domain.EADR, Domain.WSP, Domain.NONE})
 
 
 class BackEndGone(Exception):
-    """The back-end has died while a front-end was taking a structure over."""
+    """The back-end has died while a front-end was taking a structure over, or another takes it over now."""
 
 
 class Writer:
@@ -56,6 +58,42 @@ class Writer:
     def __init__(self, ends: Sequence[QueuePair]) -> None:
         self.ends = ends
         """The back-end's ends of its queue pairs."""
+
+
+class TakeOver:
+    """A structure that a front-end takes over, as the connection manager of the back-end knows it: nobody else takes it
+    over, and no reader comes to it, until that is done or has failed.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        """The connection of who takes it over."""
+        self._adapter = link.node.nic
+        self._failed = False
+        self._waiting: list[Signal] = []
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it has failed, be it that who takes over is dead: another has to do it from its beginning."""
+        dead = self._adapter.off_ps <= self._adapter.clock.now_ps or any(end.error for end in self.link.ends())
+        return self._failed or dead
+
+    def end(self, *, failed: bool = False) -> None:
+        """It is done, or has failed: those that wait look again."""
+        self._failed = failed
+        for signal in self._waiting:
+            signal.set()
+        self._waiting.clear()
+
+    def ended(self, thread: Thread, server: Node) -> Code:
+        """Wait for its end, or until one of the two machines is found dead: look again."""
+        signal = Signal(thread.clock)
+        self._waiting.append(signal)
+        for end in self.link.ends():
+            end.watchers.append(signal.set)
+        for node in (self.link.node, server):
+            node.watched_by.append(signal)
+        yield from thread.wait(signal)
 
 
 class BackEnd(Role, memory=("dram", "pm"), cores=8):
@@ -96,8 +134,6 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
 
     @override
     def begin(self) -> None:
-        self.lives = getattr(self, "lives", 0) + 1
-        """Which of its processes this is."""
         self.listener = Listener(self.node, {})
         self.key = self.listener.register(self.start_of_memory, self.length).key
         self.service = None
@@ -109,6 +145,10 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         """Structures that are lost: there is no copy of them."""
         self.copies: dict[int, Copies] = {}
         """By structure: what copies its memory log to the mirror."""
+        self.operation_copies: dict[int, Copies] = {}
+        """By structure: what copies its operation log."""
+        self.replaying = [Lock(self.system.clock) for _ in self.areas]
+        """By structure: whoever has it may move its LPN, or copy all of it."""
         for heap in self.heaps:
             heap.changed = None if self.mirror() is None else set()
         self.calls = RfpServer(self.node, self.listener.door, self.allocate, self.sizes.clients + len(self.areas))
@@ -116,6 +156,10 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         """By structure: the front-end that writes it."""
         for signal in getattr(self, "moved", ()):
             signal.set()  # whoever waits for the process before
+        for before in getattr(self, "takeovers", {}).values():
+            before.end(failed=True)
+        self.takeovers: dict[int, TakeOver] = {}
+        """By structure: its take-over that is under way, or the last one that has failed."""
         self.moved = [Signal(self.system.clock) for _ in self.areas]
         """By structure: raised when a transaction has been replayed."""
         self.positions: dict[int, Position] = {}
@@ -157,7 +201,9 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         while True:
             self.moved[area.number].set()
             head = yield from self.next_transaction(thread, area)
+            yield from self.replaying[area.number].acquire(thread, exclusive=True)
             yield from self.replay(thread, area, head)
+            self.replaying[area.number].release()
 
     def find_position(self, thread: Thread, area: Area) -> Code:
         """Read the LPN."""
@@ -241,13 +287,13 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
             return
         yield from mirror.fence(area)
         most_bytes = max(2 * PIECE, (area.memory_log.lines + 1) * LINE)
-        copies = Copies(mirror.link(thread, self.node, area, most_bytes), area)
+        copies = Copies(mirror, thread, self.node, area, most_bytes)
         if self.scheme.failures:
             yield from copies.all_of(OwnMemory(thread))
         self.copies[area.number] = copies
         if "oplog" in self.mode.options:
             own = self.log_thread(len(self.areas) + area.number)
-            operations = Copies(mirror.link(own, self.node, area, most_bytes), area)
+            operations = self.operation_copies[area.number] = Copies(mirror, own, self.node, area, most_bytes)
             self.node.process(self.node.name).start(self.copy_operations(own, area, operations))
 
     def copy(self, thread: Thread, area: Area, position: Position, body: bytes, writes: list[Write]) -> Code:
@@ -263,12 +309,26 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         yield from copies.transaction(position, body, writes)
         if self.mode.option("mirrored") == "before":
             yield from copies.settle()
+        yield from self.join_mirror(area, copies)
+        if self.mode.option("mirrored") == "before":
             yield from thread.store(area.copied, word_of(area.memory_log.behind(position, len(body))))
 
     def copied(self, area: Area) -> Code:
         """Wait until the copy has arrived: then the transaction commits."""
-        if area.number in self.copies:
-            yield from self.copies[area.number].settle()
+        copies = self.copies.get(area.number)
+        if copies is not None:
+            yield from copies.settle()
+            yield from self.join_mirror(area, copies)
+
+    def join_mirror(self, area: Area, by: Copies) -> Code:
+        """If the mirror was gone, be it for one of the two threads that copy a structure, and is there again: copy all
+        to it. Whoever calls this has the structure's lock.
+        """
+        both = [each[area.number] for each in (self.copies, self.operation_copies) if area.number in each]
+        if any(each.alone for each in both):
+            for each in both:
+                each.alone = True
+            yield from by.join_again(OwnMemory(by.link.thread), next((each for each in both if each is not by), None))
 
     def copy_operations(self, thread: Thread, area: Area, copies: Copies) -> Code:
         """Copy what comes into a structure's operation log, for ever."""
@@ -294,30 +354,43 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
                 position = log.behind(position, head.length)
                 if before:
                     yield from copies.settle()
+                if copies.alone:
+                    yield from self.replaying[area.number].acquire(thread, exclusive=True)
+                    yield from self.join_mirror(area, copies)
+                    self.replaying[area.number].release()
+                if before:
                     yield from thread.store(area.operations_copied, word_of(position))
 
     # front-ends -----------------------------------------------------------------------------------------------------
     def retire(self, area: Area) -> Code:
-        """Have a structure come to rest whose writer is gone, or is to write no more: nothing of it can arrive, and
-        what has come is replayed. Raises :class:`BackEndGone` if this machine's process dies meanwhile.
+        """Have a structure come to rest that is taken over: nothing of its writer before can arrive, and what has come
+        is replayed. Raises :class:`BackEndGone` if this machine dies meanwhile, or its process.
         """
-        lives, before = self.lives, self.writers.pop(area.number, None)
-        if before is None:
-            return
-        for end in before.ends:
+        taking, before, moved = self.takeovers[area.number], self.writers.get(area.number), self.moved[area.number]
+        for end in () if before is None else before.ends:
             end.destroy()
             yield end.placed()
         thread = self.node.thread(0, f"{self.node.name} connections")
-        while self.lives == lives:
+        self.node.watched_by.append(moved)
+        rests = False
+        while self.takeovers.get(area.number) is taking and not self.node.off:
+            if rests:
+                if before is not None:
+                    self.calls.release(before.ends)
+                self.writers.pop(area.number, None)
+                return
             position = self.positions.get(area.number)
             if position is not None:
                 head = head_of(
                     (yield from thread.load(area.memory_log.at(position), RecordHead.size)), position.sequence
                 )
-                if head is None or not (yield from self.is_whole(thread, area, head)):
-                    return
-            if position is self.positions.get(area.number):
-                yield self.moved[area.number].changed()
+                rests = head is None or not (yield from self.is_whole(thread, area, head))
+            if not rests and position is self.positions.get(area.number):
+                changed = moved.changed()
+                try:
+                    yield changed
+                finally:
+                    moved.forget(changed)
         raise BackEndGone
 
     # after a failure ------------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ Source: rNVM, sections 3.3, 5.1 and 5.5. A structure has one front-end that writ
 has it, or where each object is a structure (queues, stacks) they are dealt out in turn. Another that wants to write,
 or a fresh one after a failure, takes the structure over: the back-end takes nothing more of the one before and replays
 what has come; the new one reads the naming area and both LPNs, and executes again what the operation log has behind
-its LPN, by the same code.
+its LPN, by the same code. Until that is done nobody else takes the structure over, and whoever comes to read it waits.
+If the one that takes over fails or dies, the next one begins again: the back-end learns of a death by its connection,
+or by the heartbeats of its machine (a reading: the paper has one front-end only that comes).
 
 An operation that returned is in effect for its own front-end; for readers once it is replayed.
 """
@@ -23,7 +25,7 @@ from ..scheme import OperationFailed, OutcomeUnknown, Request, Role
 from ..structures.space import NoRoom
 from ..structures.structure import Algorithm, Operation
 from .area import Area, Name
-from .backend import BROKEN, BackEnd, Writer
+from .backend import BROKEN, BackEnd, BackEndGone, TakeOver, Writer
 from .link import Link
 from .mirror import Copies, Mirror, MirroredBlocks
 from .mode import SURPLUS_SLABS
@@ -125,11 +127,12 @@ class FrontEnd(Role, invokes=True):
         return area.number % self.sizes.clients == session.process
 
     def hold(self, session: FrontEndSession, area: Area, *, writes: bool) -> OpenStructure:
-        """Open a structure."""
-        link = Link(session.thread, self.node, self.server, self.most_bytes(area), session.links.get(area.number))
-        session.links[area.number] = link
+        """Open a structure; to write it, by the connection by which it has been taken over."""
+        taking = self.server.takeovers.get(area.number) if writes else None
+        link = self.link(session, area) if taking is None else taking.link
         writer = Writer(link.ends()) if writes else None
         if writer is not None:
+            assert not self.server.logged or area.number not in self.server.writers, "the writer before is not retired"
             self.server.writers[area.number] = writer
         space = self.space(link, area, writes)
         if writes:
@@ -137,10 +140,16 @@ class FrontEnd(Role, invokes=True):
             if isinstance(space, LoggedSpace):
                 space.copied_before = self.server is self.home and self.mode.copied_before()
             if mirror is not None and isinstance(space, LoggedSpace):
-                space.copies = Copies(mirror.link(session.thread, self.node, area, self.most_bytes(area)), area)
+                space.copies = Copies(mirror, session.thread, self.node, area, self.most_bytes(area))
             space.allocator = self.allocator(link, area, space)
         held = session.held[area.number] = OpenStructure(self.server, area, space, writer)
         return held
+
+    def link(self, session: FrontEndSession, area: Area) -> Link:
+        """A new connection to the machine with a structure."""
+        before = session.links.get(area.number)
+        made = session.links[area.number] = Link(session.thread, self.node, self.server, self.most_bytes(area), before)
+        return made
 
     def allocator(self, link: Link, area: Area, space: RemoteSpace) -> BlockSource:
         """What gives blocks of a structure's data."""
@@ -174,26 +183,47 @@ class FrontEnd(Role, invokes=True):
         if held is not None and not held.space.link.broken:
             now = held.server.writers.get(number)
             if reads if held.writer is None else held.writer is now:
+                if isinstance(held.space, LoggedSpace):
+                    yield from held.space.join_mirror()
                 return held
-        server = self.server
-        server.is_wanted()
-        yield from server.listener.until_listening(session.thread)
+        while True:
+            server = self.server
+            server.is_wanted()
+            yield from server.listener.until_listening(session.thread)
+            before = server.takeovers.get(number)
+            if before is None or before.abandoned:
+                break
+            yield from before.ended(session.thread, server.node)
         area = server.areas[number]
         if number in server.missing:
             raise OperationFailed("the back-end is lost, and there is no copy of the structure")
-        fresh = session.process >= self.sizes.clients or area.number not in server.writers
+        fresh = session.process >= self.sizes.clients or number not in server.writers or before is not None
         if not reads or self.writes(session, area) or fresh:
+            return (yield from self.taken_over(session, server, area))
+        return self.hold(session, area, writes=False)
+
+    def taken_over(self, session: FrontEndSession, server: BackEnd, area: Area) -> Code:
+        """Take a structure over that nobody else is taking over; what the session holds then."""
+        taking = server.takeovers[area.number] = TakeOver(self.link(session, area))
+        try:
             if server.logged:
                 yield from server.retire(area)
             mirror = self.mirror()
             if mirror is not None:
                 yield from mirror.fence(area)
+            if server.takeovers.get(area.number) is not taking:
+                raise BackEndGone
             held = self.hold(session, area, writes=True)
             if held.space.copies is not None:
                 yield from held.space.copies.all_of(held.space.link)
             yield from self.take_structure_over(session, held)
-            return held
-        return self.hold(session, area, writes=False)
+        except Exception:
+            taking.end(failed=True)
+            raise
+        if server.takeovers.get(area.number) is taking:
+            del server.takeovers[area.number]
+        taking.end()
+        return held
 
     def take_structure_over(self, session: FrontEndSession, held: OpenStructure) -> Code:
         """Read where the log goes on; nothing has to be executed again where a transaction is all there is."""

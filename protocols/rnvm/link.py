@@ -104,6 +104,12 @@ class Link:
             posted = yield from self.poster.write(self.qp, address, self.key, data, signaled=signaled)
             self.poster.drop([posted])
 
+    def settle(self) -> Code:
+        """Wait for the ends of what a primitive has put into logs; a READ comes behind all that WRITEs have."""
+        while self._tickets:
+            assert self.requester is not None
+            yield from self.requester.wait(self._tickets.popleft())
+
     def begin_log(self, address: int, data: bytes) -> Code:
         """Put something there as :meth:`log` does; what :meth:`end_log` waits for."""
         if self.requester is not None:

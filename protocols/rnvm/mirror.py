@@ -8,8 +8,14 @@ What the paper leaves open is read so. The mirror is laid out as the back-end is
 record of a log is copied by a WRITE to where it lies on the back-end; the LPN moves when the copy has arrived. The
 mirror replays nothing: when its memory log has no room for the next record, whoever copies writes what the records in
 it have changed into the mirror's data, and then moves the mirror's LPN. So data and log together are a structure at any
-instant. Bits of the allocator are copied before the first record that may need them. Where a copy does not arrive, the
-mirror is gone: work goes on without it.
+instant. Bits of the allocator are copied before the first record that may need them.
+
+Where a copy does not arrive, the mirror is gone: work goes on without it. Whoever copies tries to connect again with
+each transaction or operation, and copies all of a structure once the mirror is back. The first operation that returns
+without a copy waits for a mark on the spare machine that the copy is old. The mark goes when the copy is whole again.
+So the spare takes no copy that lacks what had returned, unless the spare was away when it should have been told. As
+long as the copy is old, what returns is on the back-end alone: the promise that it outlasts the back-end has the
+condition that the mirror is there.
 
 A back-end that begins again, or a front-end that takes a structure over where front-ends copy, copies all of a
 structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a second failure in
@@ -20,6 +26,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import override
@@ -77,6 +84,7 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
     def begin(self) -> None:
         self.listener = Listener(self.node, {})
         self.key = self.listener.register(self.start_of_memory, self.length).key
+        self.listener.listen()
         self.service = None
         if self.scheme.over is not None:
             self.service = Service(self.scheme.primitive, self.node)
@@ -84,27 +92,36 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
         self.ends: dict[int, list[QueuePair]] = {}
         """By structure: its ends of the queue pairs by which that is copied."""
 
-    def link(self, thread: Thread, node: Node, area: Area, most_bytes: int) -> Link:
-        """A way by which a structure is copied."""
-        made = Link(thread, node, self, most_bytes)
+    def link(self, thread: Thread, node: Node, area: Area, most_bytes: int, before: Link | None = None) -> Link:
+        """A way by which a structure is copied; ``before``: one that is not used any more."""
+        made = Link(thread, node, self, most_bytes, before)
         self.ends.setdefault(area.number, []).extend(made.ends())
         return made
 
     def fence(self, area: Area) -> Code:
         """Nobody copies a structure any more: nothing that was on its way comes later."""
-        for end in self.ends.pop(area.number, []):
+        ends = self.ends.get(area.number, [])
+        for end in tuple(ends):  # whoever does it may die meanwhile, and leave the rest to another
             end.destroy()
             yield end.placed()
+            if end in ends:
+                ends.remove(end)
 
 
 class Copies:
     """Copying one structure's logs, by its back-end's thread or by its front-end."""
 
-    def __init__(self, link: Link, area: Area) -> None:
-        self.link = link
+    def __init__(self, mirror: Mirror, thread: Thread, node: Node, area: Area, most_bytes: int) -> None:
+        """``most_bytes``: the largest request."""
+        self.mirror = mirror
+        self.link = mirror.link(thread, node, area, most_bytes)
         self.area = area
+        self._to_spare: Link | None = None
         self.alone = False
-        """The mirror is gone."""
+        """The mirror is gone, or its copy is not whole."""
+        self._most_bytes = most_bytes
+        self._told: bool | None = None if mirror.scheme.failures else False
+        """Whether the spare machine knows that the copy is old; None: somebody before may have told it."""
         self._under_way: deque[Any] = deque()
         self._used = 0
         """Lines of the mirror's memory log that are not free."""
@@ -157,10 +174,58 @@ class Copies:
         self._used, self._changed = 0, []
         yield from self.put(self.area.name, bytes(LINE))
         yield from self.settle()
-        name = yield from copy_structure(source, self.area, self.put)
+        name, behind = yield from copy_structure(source, self.area, self.put)
         yield from self.settle()
         yield from self.put(self.area.name, name)
         yield from self.settle()
+        for body in behind:
+            self._used += lines_of(len(body))
+            self._changed += writes_of(body)
+        yield from self._tell_spare()
+
+    def join_again(self, source: CopySource, other: Copies | None = None) -> Code:
+        """If the mirror was gone and is there again, connect, and copy all from a source whose LPN does not move
+        meanwhile; if it is not, have the spare machine know. ``other`` copies another log of the structure, and goes on
+        with it.
+        """
+        if not self.alone:
+            return
+        if self.mirror.listener.listening:
+            yield from source.read(self.area.name, LINE)  # if it is gone, the mirror keeps what it has
+            yield from self.mirror.fence(self.area)
+            self._connect()
+            if other is not None:
+                other._connect()
+            yield from self.all_of(source)
+        else:
+            yield from self._tell_spare()
+        if other is not None:
+            other.alone |= self.alone
+            other._told, other._used, other._changed = self._told, self._used, list(self._changed)
+
+    def _tell_spare(self) -> Code:
+        """Mark the mirror's copy as old on the spare machine, or as whole again, if that can be reached."""
+        spare = self.mirror.scheme.roles["spare"][0]
+        if self._told is not self.alone and not spare.node.off:
+            thread = self.link.thread
+            if self._to_spare is None or self._to_spare.broken:
+                self._to_spare = Link(thread, self.link.node, spare, LINE, self._to_spare)
+            with suppress(*GONE):
+                yield from self._to_spare.log(
+                    old_mark(self.area), int(self.alone).to_bytes(WORD, "little"), awaited=True
+                )
+                self._told = self.alone
+
+    def _connect(self) -> None:
+        before = self.link
+        self.link = self.mirror.link(before.thread, before.node, self.area, self._most_bytes, before)
+        self._under_way.clear()
+        self.alone = False
+
+
+def old_mark(area: Area) -> int:
+    """Where the spare machine has the word that is not 0 while the mirror's copy of a structure is old."""
+    return area.taken + WORD
 
 
 class CopySource(Protocol):
@@ -196,7 +261,8 @@ class OwnMemory:
 
 
 def copy_structure(source: CopySource, area: Area, put: Callable[[int, bytes], Code]) -> Code:
-    """Copy all that a structure is but its line of the naming area; returns that line.
+    """Copy all that a structure is but its line of the naming area; returns that line, and the bodies of the
+    transactions behind its LPN.
 
     These are its words, its root, the bits of its blocks, the data that are taken, the transactions behind its LPN and
     the operations behind theirs.
@@ -221,15 +287,17 @@ def copy_structure(source: CopySource, area: Area, put: Callable[[int, bytes], C
             yield from put(start + at, data)
     done = words[area.operations_lpn - area.name :][:WORD]
     position = Position.unpack(words[area.lpn - area.name :][:WORD])
+    behind = []
     while (found := (yield from source.record(area.memory_log, position))) is not None:
         yield from put(area.memory_log.at(position), record(position.sequence, found[1]))
+        behind.append(found[1])
         done = next((data for at, data in writes_of(found[1]) if at == area.operations_lpn), done)
         position = area.memory_log.behind(position, len(found[1]))
     position = Position.unpack(done)
     while (found := (yield from source.record(area.operation_log, position))) is not None:
         yield from put(area.operation_log.at(position), record(position.sequence, found[1]))
         position = area.operation_log.behind(position, len(found[1]))
-    return words[:LINE]
+    return words[:LINE], behind
 
 
 class MirroredBlocks(RemoteBlocks):

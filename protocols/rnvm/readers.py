@@ -7,7 +7,8 @@ and behind: it is odd while the back-end replays a transaction, and another one 
 
 What the listing leaves open is read so. It has "rdma_atomic_read": of the atomics of RDMA a FETCH_ADD of 0 writes the
 number back, over what the back-end's CPU may have stored in between, and so takes a count away; a compare-and-swap that
-matches no number writes nothing. A reader's pages are not cached: nobody would tell it that they are old.
+matches no number writes nothing. A reader's pages are not cached: nobody would tell it that they are old. A walk that
+cannot go on, since it met half a transaction, is one in vain as well: it fails only where SN has not changed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from ..scheme import OperationFailed
 from ..structures.structure import Algorithm, StructureOperation
 from .records import WORD
 from .spaces import RemoteSpace
@@ -38,10 +40,17 @@ def read_shared(space: RemoteSpace, algorithm: Algorithm, operation: StructureOp
         if before % 2:
             thread.count("odd sequence numbers")
             continue
-        found = yield from algorithm.perform(operation)
-        if (yield from sequence_number(space, how)) == before:
+        found, failed = None, None
+        try:
+            found = yield from algorithm.perform(operation)
+        except OperationFailed as error:
+            failed = error
+        if (yield from sequence_number(space, how)) != before:
+            thread.count("retries")
+        elif failed is not None:
+            raise failed
+        else:
             return found
-        thread.count("retries")
 
 
 def sequence_number(space: RemoteSpace, how: str) -> Code:

@@ -5,12 +5,13 @@ back-end's code posts nothing. A client has an inbox of :data:`SLOTS` requests, 
 The server's thread looks at the next request of every inbox, serves it, and stores the reply; the number of the call is
 its last word, by which the client knows that it is ready. A client that reads it earlier reads it again (RFP's way to
 have the server reply after some tries is left out: here the server never posts). A call whose reply nobody needs is
-only posted; before its slot is used again, the client makes sure that it has been served.
+only posted; before its slot is used again, the client makes sure that it has been served. An inbox whose client is gone
+goes to another with numbers that the one before can have used for no request (a reading: the papers have no deaths).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from typing import Any
 
 from ...models.cpu import Thread
@@ -70,6 +71,13 @@ class Inbox:
         """The address of its reply."""
         return self.address + (SLOTS + number % SLOTS) * LINE
 
+    def empty(self) -> None:
+        """Its client is gone: what it asked for and was not served is no call of the next one's, which has numbers of
+        its own.
+        """
+        self.qp = None
+        self.next += SLOTS
+
     @property
     def spot(self) -> tuple[int, bytes]:
         """What the server spins on: the number in the next slot, as it has been seen."""
@@ -97,9 +105,17 @@ class RfpServer:
         """
         unused = [inbox for inbox in self._inboxes if inbox.qp is None]
         for inbox in unused or [each for each in self._inboxes if each.qp is not None and each.qp.error]:
+            if inbox.qp is not None:
+                inbox.empty()
             inbox.qp = qp
             return RfpCaller(poster, qp, inbox)
         raise MemoryError(f"{len(self._inboxes)} clients call {self.node.name} already")
+
+    def release(self, ends: Container[QueuePair | None]) -> None:
+        """Nothing comes any more by the queue pairs that end here: another client may have the inbox of theirs."""
+        for inbox in self._inboxes:
+            if inbox.qp is not None and inbox.qp.peer in ends:
+                inbox.empty()
 
     def serve(self, thread: Thread) -> Code:
         """The thread's code: one request after the other, as it finds them."""
@@ -109,15 +125,16 @@ class RfpServer:
 
     def serve_next(self, thread: Thread, inbox: Inbox) -> Code:
         """Serve what has come into the next slot of an inbox."""
-        place = inbox.request(inbox.next)
-        request = CallRequest.unpack((yield from thread.load(place, CallRequest.size)))
-        inbox.seen[inbox.next % SLOTS] = request.number.to_bytes(8, "little")
-        if request.number != inbox.next:
+        number = inbox.next
+        request = CallRequest.unpack((yield from thread.load(inbox.request(number), CallRequest.size)))
+        inbox.seen[number % SLOTS] = request.number.to_bytes(8, "little")
+        if request.number != number:
             return
         yield from thread.compute()
         value = yield from self._handler(thread, request)
-        yield from thread.store(inbox.reply(inbox.next), CallReply.pack(value=value, number=inbox.next))
-        inbox.next += 1
+        yield from thread.store(inbox.reply(number), CallReply.pack(value=value, number=number))
+        if inbox.next == number:  # else its client is gone meanwhile
+            inbox.next += 1
 
 
 class RfpCaller:

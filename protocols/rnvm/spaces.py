@@ -309,10 +309,10 @@ class LoggedSpace(RemoteSpace):
         ``copied`` is where the back-end says up to where it has copied that log.
         """
         yield from self.link.log(place, data, awaited=awaited)
-        if not awaited or not self.copied_before:
-            return
-        if self.copies is not None:
+        if self.copies is not None and awaited and self.copied_before:
             yield from self.copies.settle()
+        yield from self.join_mirror()
+        if not awaited or not self.copied_before or self.copies is not None:
             return
         sequence, vain, thread = RecordHead.unpack(data).sequence, 0, self.link.thread
         begun = thread.deadline("0 ns")
@@ -321,6 +321,12 @@ class LoggedSpace(RemoteSpace):
             vain += 1
             if vain >= PATIENT:  # the mirror may be gone, which the back-end's adapter has to find out
                 yield from thread.sleep_again(begun)
+
+    def join_mirror(self) -> Code:
+        """If the mirror was gone, and is there again: copy all to it."""
+        if self.copies is not None and self.copies.alone:
+            yield from self.link.settle()
+            yield from self.copies.join_again(self.link)
 
     def committed(self, writes: Sequence[Write]) -> Code:
         """A transaction has been sent."""

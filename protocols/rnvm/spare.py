@@ -3,13 +3,15 @@
 Source: rNVM, sections 4.3 and 5.5: "the front-end will reconstruct the data structures to a new back-end by using the
 data and logs in the mirror nodes". What is open there is read so: a front-end whose connection is broken, and which
 learns that the back-end is lost, tells the new one; that reads the mirror's memory by READ, makes it durable in its
-own, and then recovers as any back-end does after a reboot. Its own line of the naming area is written last: until then
-it has no structure, and a failure has it begin again. It copies to no mirror.
+own, and then recovers as any back-end does after a reboot. It waits while the mirror has no power, and does not take a
+copy of which it has been told that it is old (:mod:`.mirror`). Its own line of the naming area is written last: until
+then it has no structure, and a failure has it begin again. It copies to no mirror.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,8 +20,8 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from .area import Area
 from .backend import BackEnd
-from .mirror import GONE, PIECE, Mirror, copy_structure
-from .records import LINE
+from .mirror import GONE, PIECE, Mirror, copy_structure, old_mark
+from .records import LINE, WORD
 
 Code = Generator[Any, Any, Any]
 
@@ -60,17 +62,23 @@ class Spare(BackEnd):
     def fetch(self, thread: Thread, area: Area) -> Code:
         """Read a structure from the mirror; whether there was one."""
         mirror: Mirror = self.scheme.roles["mirror"][0]
-        if self.scheme.lost("mirror"):
-            return False
-        yield from mirror.fence(area)
-        link = mirror.link(thread, self.node, area, max(2 * PIECE, (area.memory_log.lines + 1) * LINE))
         put = partial(self.put, thread)
-        try:
-            name = yield from copy_structure(link, area, put)
-        except (LookupError, *GONE):
+        if any((yield from thread.load(old_mark(area), WORD))):
             return False
-        yield from put(area.name, name)
-        return True
+        while not self.scheme.lost("mirror"):
+            if not mirror.listener.listening:
+                yield from mirror.listener.until_listening(thread)
+                continue
+            yield from mirror.fence(area)
+            link = mirror.link(thread, self.node, area, max(2 * PIECE, (area.memory_log.lines + 1) * LINE))
+            with suppress(*GONE):
+                try:
+                    name, _ = yield from copy_structure(link, area, put)
+                except LookupError:
+                    return False
+                yield from put(area.name, name)
+                return True
+        return False
 
     def put(self, thread: Thread, address: int, data: bytes) -> Code:
         """Store a range, durably."""

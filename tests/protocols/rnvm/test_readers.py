@@ -9,6 +9,7 @@ import pytest
 
 from rpsim.protocols.rnvm import frontend
 from rpsim.protocols.rnvm.records import merged
+from rpsim.protocols.scheme import OperationFailed
 
 from ...small import run
 from .chain import Chain
@@ -83,6 +84,29 @@ def test_a_number_that_changes_has_readers_read_again(monkeypatch):
 )
 def test_only_a_walk_in_vain_is_a_retry(monkeypatch, numbers, walks, counts):
     """An odd number is waited for: nothing has been read yet."""
+    assert shared(monkeypatch, numbers, lambda walk: walk) == (walks, walks, counts)
+
+
+@pytest.mark.parametrize(("numbers", "found"), [([2, 2], "fails"), ([2, 4, 4, 4], 2), ([2, 3, 4, 4], 2)])
+def test_a_walk_that_cannot_go_on_is_in_vain_where_the_number_has_changed(monkeypatch, numbers, found):
+    """It has met half a transaction; a walk that met none fails."""
+
+    def walk(turn):
+        if turn == 1:
+            raise OperationFailed("no such child")
+        return turn
+
+    if found == "fails":
+        with pytest.raises(OperationFailed, match="no such child"):
+            shared(monkeypatch, numbers, walk)
+    else:
+        assert shared(monkeypatch, numbers, walk) == (found, 2, {"retries": 1})
+
+
+def shared(monkeypatch, numbers, walk):
+    """A find by a reader to whom SN has these numbers, and whose turns of the walk do that; what it finds, the turns,
+    and what is counted.
+    """
     left, walked, counted = iter(numbers), [], Counter()
 
     def number_read(space, how):
@@ -92,7 +116,7 @@ def test_only_a_walk_in_vain_is_a_retry(monkeypatch, numbers, walks, counts):
     def perform(operation):
         yield from ()
         walked.append(operation)
-        return len(walked)
+        return walk(len(walked))
 
     monkeypatch.setitem(frontend.read_shared.__globals__, "sequence_number", number_read)
     thread = SimpleNamespace(count=lambda name: counted.update([name]))
@@ -101,7 +125,7 @@ def test_only_a_walk_in_vain_is_a_retry(monkeypatch, numbers, walks, counts):
     code = frontend.read_shared(space, algorithm, "find", SimpleNamespace(option=lambda name: "read"))
     with pytest.raises(StopIteration) as ended:
         next(code)
-    assert ended.value.value == len(walked) == walks and counted == counts
+    return ended.value.value, len(walked), counted
 
 
 def without_numbers(space, algorithm, operation, mode):

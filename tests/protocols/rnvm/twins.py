@@ -9,6 +9,7 @@ from rpsim.models.cpu import Thread
 from rpsim.protocols.rnvm.area import Area, word_of
 from rpsim.protocols.rnvm.backend import BackEnd
 from rpsim.protocols.rnvm.batches import BatchFrontEnd, BatchSpace
+from rpsim.protocols.rnvm.frontend import FrontEndSession, OpenStructure
 from rpsim.protocols.rnvm.modes import R, Rcb
 from rpsim.protocols.rnvm.records import LINE, RecordHead, body_at, head_of, lines_of, writes_of
 
@@ -130,6 +131,19 @@ class Unfenced(R, name="rnvm-r-twin-unfenced"):
             yield from ()
 
     role_types: ClassVar = {**R.role_types, "server": Server}
+
+
+class EarlyReaders(Rcb, name="rnvm-rcb-twin-early-readers"):
+    """What returned before the failure is in the operation log alone, where no reader looks."""
+
+    title = "readers come before the operation log has been executed again"
+
+    class Client(BatchFrontEnd):
+        def take_structure_over(self, session: FrontEndSession, held: OpenStructure) -> Code:
+            self.server.takeovers.pop(held.area.number).end()
+            yield from super().take_structure_over(session, held)
+
+    role_types: ClassVar = {**Rcb.role_types, "client": Client}
 
 
 class OverHoles(R, name="rnvm-r-twin-over-holes"):

@@ -1,0 +1,59 @@
+"""A mirror that was away: it is copied to again once it is back; until then its copy is not taken for a whole one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.failures import LOST
+
+from ..strikes import MS, Fails, struck
+from .chain import Chain
+from .test_mirror import BEFORE
+
+MODES = (
+    "rnvm-r[mirror=front-end]",
+    f"rnvm-r[{BEFORE}]",
+    "rnvm-rcb[batch=9,oplog=awaited,mirror=front-end]",
+    f"rnvm-rcb[batch=9,oplog=awaited,{BEFORE}]",
+    f"rnvm-rcb[batch=2,oplog=awaited,{BEFORE}]",
+)
+WORK = [
+    {"process": 0, "f": "insert", "object": f"k{turn % 2}", "at": f"{at} ms"}
+    for turn, at in enumerate((0, 0, 0, 2_000, 2_100, 2_200))
+]
+
+
+def last_of(mode, *fails, work=WORK, over=""):
+    """For each key: the last insert that returned, and what a fresh client finds in the end (None: nothing)."""
+    operations = struck(f"{Chain.name} on {mode}{over}", fails, work).history.operations
+    reader = max(one.process for one in operations)
+    told = {one.object: one.argument for one in operations if one.f == "insert" and one.outcome == "ok"}
+    return told, {one.object: one.result for one in operations if one.process == reader}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away_ms", [1, 1_000])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mirror_that_is_back_has_all_that_returns_from_then_on(mode, away_ms):
+    """It is away for less, and for longer, than a requester tries; the back-end is lost much later."""
+    away = Fails(4_000_000, "mirror", 0, down_ps=away_ms * MS)
+    told, found = last_of(mode, away, Fails(5_000 * MS, "server", 0, LOST))
+    assert told == found and len(told) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
+def test_a_copy_that_is_old_is_not_taken(mode):
+    """The mirror is back, and the back-end is lost before anybody copies again."""
+    away = Fails(4_000_000, "mirror", 0, down_ps=1_500 * MS)
+    _, found = last_of(mode, away, Fails(1_900 * MS, "server", 0, LOST), work=WORK[:3])
+    assert set(found.values()) == {None}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_the_spare_waits_for_a_mirror_without_power(mode):
+    away = Fails(100_000_000, "mirror", 0, down_ps=10 * MS)
+    lost = Fails(1 * MS, "server", 0, LOST)
+    told, found = last_of(mode, away, lost, work=WORK[:3], over=" over ibta-flush-persistent")
+    assert told == found and len(told) == 2

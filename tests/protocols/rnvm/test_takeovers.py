@@ -1,0 +1,75 @@
+"""Taking a structure over: one front-end does it at a time, and readers wait until it is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpsim.protocols.rnvm import frontend
+from rpsim.scenarios.run.inject import run_with_fault
+
+from ...small import only_variant, scenario
+from .chain import Chain
+from .test_modes import find, insert, vary
+from .twins import EarlyReaders
+
+CHAIN = Chain.name
+MIRRORED = "oplog=awaited,mirror=front-end"
+
+
+def struck(name, work, at_ns, fault="server[0] process", **more):
+    """The run of two processes on two machines, with a fault at an instant."""
+    two = {"client": {"machines": 2}}
+    made = scenario(name, work, vary=vary(), crash={"fault": fault}, roles=two, **more)
+    return run_with_fault(made, only_variant(made), at_ns * 1000)
+
+
+def missing(after):
+    """Objects that were inserted, as somebody was told, and that a fresh client does not find in the end."""
+    operations = after.history.operations
+    last = max(one.process for one in operations)
+    told = {one.object for one in operations if one.f == "insert" and one.outcome == "ok"}
+    return {one.object for one in operations if one.process == last and one.object in told and one.result in {None, 0}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at_ns", [21_200, 23_900])
+def test_of_two_that_connect_again_one_takes_the_structure_over(at_ns, monkeypatch):
+    """The back-end's process dies: both want the structure, and each waits for the log to come to rest."""
+    own = frontend.FrontEnd.taken_over
+    under_way, together = set(), []
+
+    def counted(self, session, server, area):
+        under_way.add(session.process)
+        together.append(len(under_way))
+        held = yield from own(self, session, server, area)
+        under_way.discard(session.process)
+        return held
+
+    monkeypatch.setattr(frontend.FrontEnd, "taken_over", counted)
+    work = [insert(f"k{turn}") for turn in range(24)] + [find(f"k{turn}", 1) for turn in range(24)]
+    loaded = {"kind": "schedule", "loaded": 0, "operations": work}
+    after = struck(f"bst on rnvm-rcb[batch=4,{MIRRORED}]", loaded, at_ns, keys=24)
+    assert together and set(together) == {1}
+    assert missing(after) == set()
+
+
+def stale(mode):
+    """Finds that began after the fault and went back behind what had returned before it."""
+    work = [insert(f"k{turn % 3}") for turn in range(5)] + [find(f"k{turn % 3}", 1) for turn in range(5)]
+    found = set()
+    for at_ns in range(5_000, 20_000, 1_500):
+        operations = struck(f"{CHAIN} on {mode}[batch=9,{MIRRORED}]", work, at_ns, keys=3).history.operations
+        for one in operations:
+            if one.f == "find" and one.process == 1 and one.invoke_ps > at_ns * 1000:
+                before = [
+                    each.argument for each in operations
+                    if each.f == "insert" and each.object == one.object and each.outcome == "ok"
+                    and each.return_ps < at_ns * 1000
+                ]  # fmt: skip
+                found |= {(at_ns, one.object)} if before and one.result < max(before) else set()
+    return found
+
+
+@pytest.mark.long
+def test_readers_wait_until_the_operation_log_is_executed_again():
+    assert stale(EarlyReaders.name) and not stale("rnvm-rcb")
