@@ -148,9 +148,12 @@ class ByUnreliableWrite(ByWrite):
 
 
 def flag_of(word: bytes) -> bytes:
-    """What stands in the mailbox for a message with this last word: another byte than for the message before."""
-    number, attempt = word[:4], word[4:]
-    return bytes([(101 * int.from_bytes(number, "little") + int.from_bytes(attempt, "little")) % 256])
+    """What stands in the mailbox for a message with this last word: zero where none has come, and never for a message.
+
+    No message of the next call has the same, whatever the attempts are; nor has the next attempt of the same call.
+    """
+    number, attempt = int.from_bytes(word[:4], "little"), int.from_bytes(word[4:], "little")
+    return bytes([1 + (101 * number + attempt % 32) % 255 if number else 0])
 
 
 class ByWriteAndFlag(ByWrite):
