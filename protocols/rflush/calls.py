@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -99,14 +100,14 @@ class CallClient(Role, invokes=True):
                 raise OutcomeUnknown("the connection is broken") from error
         while True:
             try:
-                return (yield from read_object(self.scheme, lambda index: self.read(session, number, index)))
+                return (yield from self.read_whole(session, number))
             except Disconnected:
                 yield from self.connect_again(session)
 
     def batch(self, session: CallSession, request: Request) -> Code:
-        """Several requests: all writes are one call, and all reads one behind it."""
+        """Several requests: all writes are one call, and all reads one behind it; lists are read item by item."""
         index, size = self.sizes.objects.index, self.sizes.value_bytes
-        found: list[bytes | None] = []
+        found: list[Any] = []
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
@@ -114,8 +115,12 @@ class CallClient(Role, invokes=True):
                 if len(writes) == 1:
                     yield from self.write(session, *writes[0])
                 elif writes:
-                    yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
-                if reads:
+                    yield from self.update(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)))
+                if self.scheme.model == "append":
+                    found = []
+                    for number in reads:
+                        found.append((yield from self.read_whole(session, number)))
+                elif reads:
                     message = CallMessage(READS, reads[0], pack_numbers(reads))
                     reply = yield from self.call(session, message, room_for_values(len(reads), size))
                     found = unpack_values(reply.data, len(reads), size)
@@ -126,6 +131,10 @@ class CallClient(Role, invokes=True):
                     raise OutcomeUnknown("the connection is broken") from error
         return tuple(found.pop(0) if step.value is None else None for step in request.steps)
 
+    def read_whole(self, session: CallSession, number: int) -> Code:
+        """An object, with all of its items where it is a list."""
+        return read_object(self.scheme, partial(self.read, session, number))
+
     def read(self, session: CallSession, number: int, index: bytes) -> Code:
         """A call that reads an object, or its item with that index."""
         reply = yield from self.call(session, CallMessage(READ, number, index), self.sizes.value_bytes)
@@ -133,7 +142,11 @@ class CallClient(Role, invokes=True):
 
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         """A call that writes; returns when the server has replied."""
-        reply = yield from self.call(session, CallMessage(WRITE, number, value), 0)
+        yield from self.update(session, CallMessage(WRITE, number, value))
+
+    def update(self, session: CallSession, message: CallMessage) -> Code:
+        """A call that writes once, or several times."""
+        reply = yield from self.call(session, message, 0)
         if reply.kind == REFUSED:
             raise OutcomeUnknown("the server has no room for it")
 
@@ -299,7 +312,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         """Read or write the object in place; returns the reply, None where the client is gone."""
         number = request.object
         if request.kind in (WRITES, READS):
-            return CallMessage(DONE, number, (yield from self.execute_batch(thread, end, request)))
+            return (yield from self.execute_batch(thread, end, request))
         if request.kind == READ:
             return CallMessage(DONE, number, (yield from self.table.read(thread, number, request.data)))
         try:
@@ -310,8 +323,8 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         return CallMessage(DONE, number)
 
     def execute_batch(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-        """One request after the other, each on its object alone; returns what reads have found."""
-        found = []
+        """One request after the other, each on its object alone; returns the reply, with what reads have found."""
+        found, kind = [], DONE
         if request.kind == READS:
             writes = [(number, b"") for number in unpack_numbers(request.data)]
         else:
@@ -319,11 +332,13 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         for turn, (number, value) in enumerate(writes):
             if turn:
                 yield from self.compute(thread)
-            kind = WRITE if value else READ
-            one = self.execute(thread, end, CallMessage(kind, number, value))
+            one = self.execute(thread, end, CallMessage(WRITE if value else READ, number, value))
             reply = yield from self.locks.under(thread, number, one)
             found.append(reply.data)
-        return pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+            if reply.kind == REFUSED:
+                kind = REFUSED
+        data = pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+        return CallMessage(kind, request.object, data)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""
