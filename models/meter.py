@@ -241,7 +241,7 @@ class MeteredThread(Thread):
         for work in works:
             if work.send_flags in SIGNALED:
                 self.meter.posted.setdefault(qp, deque()).append((work.wr_id, self.depth))
-            if work.order is not None:
+            if isinstance(work.order, PrimitiveOrder):
                 to = qp.peer if work.destination is None else work.destination.end.qp
                 work.order = self.meter.followed(work.order, to, self.depth)
             if work.opcode in RECEIVING:

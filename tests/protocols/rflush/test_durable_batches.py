@@ -94,7 +94,11 @@ def test_of_a_batch_the_history_says_of_each_write_when_it_was_executed(how):
 
 
 def test_the_history_says_too_when_recovery_has_executed_a_call():
-    work = {"kind": "schedule", "work": "20 us", "operations": [put(0, "k0"), put(0, "k0"), get(0, "k0", at_ns=100_000)]}
+    work = {
+        "kind": "schedule",
+        "work": "20 us",
+        "operations": [put(0, "k0"), put(0, "k0"), get(0, "k0", at_ns=100_000)],
+    }
     made = scenario("wflush-rpc[applied=said]", work, vary=vary(), crash={"fault": "server[0] process"})
     history = run_with_fault(made, only_variant(made), 7_000_000).result.history
     first, second = history.operations[:2]
