@@ -5,16 +5,18 @@ its adapters are listened to. All that happens, happens at the same instants wit
 
 *Depth* is counted in messages, one way each. A request is one deeper than all that its thread has heard of in this
 operation; the completion of a one-sided request of this operation is two deeper than what its thread knew at the post,
-a message that is received is one deeper than what its sender knew. Requests under way together have one depth. An
-operation's round trips are half the depth of what its client has heard at the end. What a thread finds in memory is
-known by its last byte; where nobody knows who wrote it, and the thread had posted something, it counts as the answer.
+a message that is received is one deeper than what its sender knew. An adapter that goes through a primitive's steps
+knows of the update that brought them: a thread that it wakes is one deeper than its post, a message of its own another
+one. Requests under way together have one depth. An operation's round trips are half the depth of what its client has
+heard at the end. What a thread finds in memory is known by its last byte; where nobody knows who wrote it, and the
+thread had posted something, it counts as the answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -24,10 +26,16 @@ from .cpu import Deadline, Thread
 from .cpu.software import Code
 from .cpu.spinning import Seen
 from .nic.nic import Nic
+from .primitives.language import Step
+from .primitives.order import PrimitiveOrder
 from .verbs import RECEIVE_COMPLETIONS, SIGNALED, Opcode, QueuePair, SendWR, Span, WorkCompletion
 from .verbs.opcodes import ATOMICS, NON_POSTED, RECEIVING, Status
 
 ATOMIC_BYTES = 8
+PLACED = frozenset({Opcode.IBV_WR_RDMA_WRITE, Opcode.PRIMITIVE_WRITE})
+"""A thread may find what they carry where they have written it."""
+HEARD = RECEIVE_COMPLETIONS | {Opcode.IBV_WC_DRIVER1}
+"""Completions of what others have sent."""
 
 
 @dataclass
@@ -107,6 +115,10 @@ class Meter:
         """By machine and last byte: whose WRITE goes there, until a thread that spins on that byte has found it."""
         self.depths: dict[tuple[str, int], int] = {}
         """The same: the depth of that WRITE."""
+        self.woken: dict[tuple[QueuePair, int], int] = {}
+        """By queue pair and wr_id of the adapter's own event: the depth of the update whose steps wake a thread."""
+        self._notified = 0
+        """The depth of the update whose steps send a message now."""
 
     # what schemes count -----------------------------------------------------------------------------------------
     def count(self, machine: str, span: Span | None, name: str, number: int) -> None:
@@ -143,7 +155,7 @@ class Meter:
 
     def listen(self, nic: Nic) -> None:
         """Count what is posted to this adapter from now on."""
-        ring, ring_list = nic.ring, nic.ring_list
+        ring, ring_list, originate = nic.ring, nic.ring_list, nic.originate
 
         def count_and_ring(qp: QueuePair, work: SendWR, payload: bytes) -> None:
             self._posts(qp, work)
@@ -154,7 +166,36 @@ class Meter:
                 self._posts(qp, work)
             ring_list(qp, works, payloads)
 
-        nic.ring, nic.ring_list = count_and_ring, count_and_ring_list
+        def count_and_originate(qp: QueuePair, work: SendWR, payload: bytes) -> None:
+            if not qp.error:
+                self._posts(qp, work)
+                self.sends(qp, work, 1 + self._notified)
+            originate(qp, work, payload)
+
+        nic.ring, nic.ring_list, nic.originate = count_and_ring, count_and_ring_list, count_and_originate
+
+    def sends(self, qp: QueuePair, work: SendWR, depth: int) -> None:
+        """A message of that depth leaves, which somebody is going to receive."""
+        to = qp if work.destination is None else work.destination.end.qp
+        self.messages.setdefault(to, deque()).append(depth)
+
+    def followed(self, order: PrimitiveOrder, to: QueuePair | None, depth: int) -> PrimitiveOrder:
+        """The same order, of an update of that depth to a queue pair, whose wake-ups and messages report here."""
+        interrupt, notify = order.interrupt, order.notify
+
+        def wake(steps: tuple[Step, ...], of: PrimitiveOrder, back: Callable[[], None]) -> int:
+            assert interrupt is not None
+            number = interrupt(steps, of, back)
+            if to is not None:
+                self.woken[to, number] = depth
+            return number
+
+        def send(span: Any, key: int) -> None:
+            assert notify is not None
+            self._notified = depth
+            notify(span, key)
+
+        return replace(order, interrupt=interrupt and wake, notify=notify and send)
 
     def _between(self, here: str, there: str) -> PairTraffic:
         return self.traffic.setdefault((here, there), PairTraffic())
@@ -167,7 +208,7 @@ class Meter:
         out = self._between(here, there)
         out.verbs[str(opcode)] += 1
         out.messages += 1
-        if opcode is Opcode.IBV_WR_RDMA_WRITE and work.span is not None and work.length:
+        if opcode in PLACED and work.span is not None and work.length:
             self.written[there, work.remote_address + work.length - 1] = work.span
         back_bytes = ATOMIC_BYTES if opcode in ATOMICS else work.length if opcode is Opcode.IBV_WR_RDMA_READ else 0
         if opcode in ATOMICS:
@@ -200,10 +241,12 @@ class MeteredThread(Thread):
         for work in works:
             if work.send_flags in SIGNALED:
                 self.meter.posted.setdefault(qp, deque()).append((work.wr_id, self.depth))
+            if isinstance(work.order, PrimitiveOrder):
+                to = qp.peer if work.destination is None else work.destination.end.qp
+                work.order = self.meter.followed(work.order, to, self.depth)
             if work.opcode in RECEIVING:
-                to = qp if work.destination is None else work.destination.end.qp
-                self.meter.messages.setdefault(to, deque()).append(self.depth)
-            elif work.opcode is Opcode.IBV_WR_RDMA_WRITE and qp.peer is not None and work.length:
+                self.meter.sends(qp, work, self.depth)
+            elif work.opcode in PLACED and qp.peer is not None and work.length:
                 last = work.remote_address + work.length - 1
                 self.meter.depths[qp.peer.device.name, last] = self.depth
             self.unanswered = self.depth
@@ -223,9 +266,8 @@ class MeteredThread(Thread):
     def _seen(self, completion: WorkCompletion) -> None:
         if completion.status is not Status.IBV_WC_SUCCESS:
             heard = self.depth
-        elif completion.opcode in RECEIVE_COMPLETIONS:
-            sent = self.meter.messages.get(completion.qp.peer or completion.qp)
-            heard = 1 + (sent.popleft() if sent else self.depth)
+        elif completion.opcode in HEARD:
+            heard = 1 + self._sent(completion)
             if completion.span is None or completion.span is not self.span:  # another operation's
                 self.depth = heard
         else:
@@ -234,6 +276,13 @@ class MeteredThread(Thread):
                 heard = self.depth
         super()._seen(completion)
         self.depth, self.unanswered = max(self.depth, heard), None
+
+    def _sent(self, completion: WorkCompletion) -> int:
+        """The depth of the message, or of the update, that has come."""
+        if completion.opcode is Opcode.IBV_WC_DRIVER1:
+            return self.meter.woken.pop((completion.qp, completion.wr_id), self.depth)
+        sent = self.meter.messages.get(completion.qp.peer or completion.qp)
+        return sent.popleft() if sent else self.depth
 
     def _answered(self, completion: WorkCompletion) -> int:
         """The depth of the answer to an own request."""

@@ -27,7 +27,8 @@ from ..guarantees import ALWAYS, Claims, Condition
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..rflush.baselines import DATAGRAMS
-from ..rflush.calls import CallClient, CallConnection, CallScheme, CallServer, CallSession, Code
+from ..rflush.calls import CallClient, CallScheme, CallServer, Code
+from ..rflush.ends import CallConnection, CallSession
 from ..rflush.messages import DONE, READ, REFUSED, CallMessage
 from ..rflush.options import RESEND_LOST
 from ..rflush.paths import ByDatagram, ByUnreliableWrite, MessagePath
@@ -71,13 +72,6 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
         self.links: dict[str, Links] = {}
         self.free = [deque(self.scheme.spare_spaces()) for _ in self.scheme.roles["data"]]
         self.turn = 0
-
-    @override
-    def admit(self, thread: Thread, node: Node, connection: int | None = None) -> CallSession:
-        """Who comes when all connections have been given takes the last: its client waits in vain, and has left it."""
-        if connection is None and self.admitted == len(self.connections):
-            connection = self.admitted - 1
-        return super().admit(thread, node, connection)
 
     @override
     def alone(self, thread: Thread, number: int, code: Code) -> Code:

@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from ..naming import Option
 from ..scheme import Limits
-from .calls import CallClient, CallScheme, CallSession, Code
+from .calls import CallClient, CallScheme, Code
+from .ends import CallSession
 from .messages import CallMessage, Tail
 from .options import COMPLETION, COPIES, REPLY, RESEND_LOST, WORK
 from .paths import (

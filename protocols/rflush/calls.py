@@ -7,17 +7,23 @@ is persistent. Whether all lines of an object are flushed is not said; the publi
 A client may send a request again whose reply does not come (option ``resend``): over UC and UD, where messages are
 lost, and after a failure of the server as the paper's traditional system does (section 5.4). What a server does with a
 call that comes a second time the paper does not say (option ``repeats``); what it knows of calls dies with its process.
+
+Nor does it say what becomes of the connection of a client that is gone. Here the server destroys its queue pairs, waits
+until what they had accepted is visible, and empties the slot: then the next client has it. Of a client by datagrams
+nobody tells that it is gone: the server keeps what it has for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...models.cpu import Deadline, Thread
+from ...models.cpu import Deadline, Signal, Thread
 from ...models.system import Node
 from ...models.verbs import CompletionQueue, ProtectionDomain, QpType, QueuePair, Status
 from ..guarantees import SERVER_CRASH, Claims, Condition
@@ -36,6 +42,7 @@ from .batches import (
     unpack_values,
     unpack_writes,
 )
+from .ends import CallConnection, CallProcess, CallSession
 from .lists import ListFull, adapt, probe_of, read_object, table_for
 from .messages import DONE, READ, READS, REFUSED, WRITE, WRITES, CallMessage, Disconnected, Tail, room_for
 from .options import FLUSH, MODEL, REPEATS, REPLY, RESEND
@@ -44,50 +51,30 @@ from .paths import ByWrite, MessagePath
 Code = Generator[Any, Any, Any]
 
 
-@dataclass
-class CallSession:
-    """A client process: where its requests go, and where their replies come from."""
-
-    thread: Thread
-    domain: ProtectionDomain
-    requests: MessagePath
-    replies: MessagePath
-    connection: int
-    """Its number among the server's."""
-    listener: Listener
-    """That of the server's process that it is connected to."""
-    calls: int = 0
-    broken: bool = field(default=False, kw_only=True)
-
-    def send(self, message: CallMessage) -> Code:
-        """Send a request."""
-        yield from self.requests.send(self.thread, message)
-
-    def receive(self, number: int, length: int, deadline: Deadline | None) -> Code:
-        """The reply to the call of that number, which has at most ``length`` bytes of data, as
-        :meth:`MessagePath.receive`.
-        """
-        return (yield from self.replies.receive(self.thread, number, length, deadline))
-
-
 class CallClient(Role, invokes=True):
     """A machine whose processes call, one call after the other."""
 
     scheme: CallScheme
+    refused: Sequence[Signal] = ()
+    """Of processes that wait for a connection."""
 
     @override
     def begin(self) -> None:
         self.server: CallServer = self.scheme.roles["server"][0]
 
     @override
-    def connect(self, thread: Thread) -> CallSession:
-        return self.open(thread, None)
+    def connect(self, thread: Thread) -> CallProcess:
+        return CallProcess(thread, self.open(thread, False) if self.server.has_room(thread.name) else None)
 
     @override
-    def perform(self, session: CallSession, request: Request) -> Code:
+    def perform(self, process: CallProcess, request: Request) -> Code:
         """Where the server dies meanwhile, a read is tried again with its successor; a write is not, unless the scheme
         sends calls again: nothing keeps it from being executed twice.
         """
+        if process.session is None:
+            yield from self.until_room(process.thread, False)
+            process.session = self.open(process.thread, False)
+        session = process.session
         if len(request.steps) > 1:
             return (yield from self.batch(session, request))
         number, value = self.sizes.objects.index(request.step.object), request.step.value
@@ -99,14 +86,14 @@ class CallClient(Role, invokes=True):
                 raise OutcomeUnknown("the connection is broken") from error
         while True:
             try:
-                return (yield from read_object(self.scheme, lambda index: self.read(session, number, index)))
+                return (yield from self.read_whole(session, number))
             except Disconnected:
                 yield from self.connect_again(session)
 
     def batch(self, session: CallSession, request: Request) -> Code:
-        """Several requests: all writes are one call, and all reads one behind it."""
+        """Several requests: all writes are one call, and all reads one behind it; lists are read item by item."""
         index, size = self.sizes.objects.index, self.sizes.value_bytes
-        found: list[bytes | None] = []
+        found: list[Any] = []
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
@@ -114,8 +101,12 @@ class CallClient(Role, invokes=True):
                 if len(writes) == 1:
                     yield from self.write(session, *writes[0])
                 elif writes:
-                    yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
-                if reads:
+                    yield from self.update(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)))
+                if self.scheme.model == "append":
+                    found = []
+                    for number in reads:
+                        found.append((yield from self.read_whole(session, number)))
+                elif reads:
                     message = CallMessage(READS, reads[0], pack_numbers(reads))
                     reply = yield from self.call(session, message, room_for_values(len(reads), size))
                     found = unpack_values(reply.data, len(reads), size)
@@ -126,6 +117,10 @@ class CallClient(Role, invokes=True):
                     raise OutcomeUnknown("the connection is broken") from error
         return tuple(found.pop(0) if step.value is None else None for step in request.steps)
 
+    def read_whole(self, session: CallSession, number: int) -> Code:
+        """An object, with all of its items where it is a list."""
+        return read_object(self.scheme, partial(self.read, session, number))
+
     def read(self, session: CallSession, number: int, index: bytes) -> Code:
         """A call that reads an object, or its item with that index."""
         reply = yield from self.call(session, CallMessage(READ, number, index), self.sizes.value_bytes)
@@ -133,7 +128,11 @@ class CallClient(Role, invokes=True):
 
     def write(self, session: CallSession, number: int, value: bytes) -> Code:
         """A call that writes; returns when the server has replied."""
-        reply = yield from self.call(session, CallMessage(WRITE, number, value), 0)
+        yield from self.update(session, CallMessage(WRITE, number, value))
+
+    def update(self, session: CallSession, message: CallMessage) -> Code:
+        """A call that writes once, or several times."""
+        reply = yield from self.call(session, message, 0)
         if reply.kind == REFUSED:
             raise OutcomeUnknown("the server has no room for it")
 
@@ -165,23 +164,22 @@ class CallClient(Role, invokes=True):
 
     def connect_again(self, session: CallSession) -> Code:
         """Wait until the server listens, and connect to it; calls are counted on."""
-        yield from self.server.listener.until_listening(session.thread)
-        same = self.server.listener is session.listener
-        fresh = self.open(session.thread, session.connection if same else None)
+        yield from self.until_room(session.thread, True)
+        fresh = self.open(session.thread, True)
         vars(session).update(vars(fresh) | {"calls": session.calls})
 
-    def open(self, thread: Thread, connection: int | None) -> CallSession:
-        """A session over a connection that the server has for it, or over the next free one."""
-        return self.server.admit(thread, self.node, connection)
+    def until_room(self, thread: Thread, again: bool) -> Code:
+        """Until the server listens, and has a connection for a thread."""
+        yield from self.server.listener.until_listening(thread)
+        while not self.server.has_room(thread.name, again):
+            signal = Signal(self.system.clock)
+            self.refused = [*self.refused, signal]
+            yield from thread.wait(signal)
+            yield from self.server.listener.until_listening(thread)
 
-
-class CallConnection:
-    """The server's end of one connection."""
-
-    def __init__(self, requests: MessagePath) -> None:
-        self.requests = requests
-        self.replies: MessagePath | None = None
-        self.answered: Answered[CallMessage] = Answered()
+    def open(self, thread: Thread, again: bool) -> CallSession:
+        """A session over a free connection; ``again``: the client counts its calls on."""
+        return self.server.admit(thread, self.node, again)
 
 
 class CallServer(Role, memory=("dram", "pm"), served=True):
@@ -203,14 +201,20 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         self.locks = Locks(self.system.clock, self.sizes.threads)
         self.room = room_for(room_for_writes(self.sizes.batch, self.sizes.value_bytes))
         # One for every client, and one for a client that comes after a failure.
-        self.connections = [
-            CallConnection(self.scheme.request_path(self.node, self.domain, self.room))
-            for _ in range(self.sizes.clients + 1)
-        ]
-        self.received = [self.node.create_cq() for _ in range(self.sizes.threads)]
+        self.connections = [self.connection(number) for number in range(self.sizes.clients + 1)]
+        self.vacant = deque(self.connections)
+        """Those that no client has."""
+        self.left: list[CallConnection] = []
+        """Those whose places others have got meanwhile, and at whose requests threads still are."""
+        self.received = [self.node.create_cq() for _ in range(min(self.sizes.threads, len(self.connections)))]
         self.of: dict[int, CallConnection] = {}
         """By the number of the queue pair that its requests come on."""
-        self.admitted = 0
+        self.answered: dict[str, Answered[CallMessage]] = {}
+        """By client."""
+        self._lost = Signal(self.system.clock)
+        """Raised when a queue pair of a client gets into the error state."""
+        self.moved = Signal(self.system.clock)
+        """Raised when a thread has taken a request, or has done with it."""
 
     @override
     def start(self) -> None:
@@ -218,17 +222,39 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         for number in range(self.sizes.threads):
             thread = self.node.thread(number, f"{name} {number}" if number else name)
             self.node.process(name).start(self.serve(thread, number))
+        self.node.process(name).start(self.look_after())
+        self.tell_refused()
         self.listener.listen()
 
-    def admit(self, thread: Thread, node: Node, connection: int | None = None) -> CallSession:
-        """A connection for ``thread`` on ``node``, the next one or that of a number: a queue pair for both directions,
-        or one for each transport.
+    # its connections ------------------------------------------------------------------------------------------------
+    def connection(self, number: int) -> CallConnection:
+        """A connection that no client has had."""
+        return CallConnection(number, self.scheme.request_path(self.node, self.domain, self.room))
+
+    def has_room(self, client: str, again: bool = False) -> bool:
+        """Whether there is a connection for a client. What it has is closed, and is to be free before; if it comes
+        ``again``, to go on with its calls, the last one is to be executed before.
         """
-        if connection is None:
-            connection = self.admitted
-            self.admitted += 1
-        end, received = self.connections[connection], self.received[connection % self.sizes.threads]
+        own = [end for end in self.connections if end.client == client]
+        for end in own:
+            end.close()
+        if again:
+            own += [end for end in self.left if end.client == client]
+        if not own and not self.vacant and self.scheme.requests.type is QpType.IBV_QPT_UD:
+            self.connections.append(self.connection(len(self.connections)))
+            self.vacant.append(self.connections[-1])
+        return not own and bool(self.vacant)
+
+    def admit(self, thread: Thread, node: Node, again: bool = False) -> CallSession:
+        """A free connection for ``thread`` on ``node``: a queue pair for both directions, or one for each transport.
+        Where it comes ``again``, what is known of its calls still holds.
+        """
+        end = self.vacant.popleft()
+        received = self.received[end.number % len(self.received)]
         domain = node.process(thread.name).alloc_pd()
+        known = self.answered.get(thread.name) if again else None
+        end.client, end.answered = thread.name, known or Answered()
+        self.answered[thread.name] = end.answered
         requests, replies = end.requests, self.scheme.reply_path(node, domain, self.room)
         pairs = {kind: self.pair(node, domain, kind, received) for kind in dict.fromkeys((requests.type, replies.type))}
         theirs, ours = pairs[requests.type]
@@ -237,7 +263,10 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         theirs, ours = pairs[replies.type]
         replies.attach(self.node, self.domain, ours, theirs)
         end.replies = replies
-        return CallSession(thread, domain, requests, replies, connection, self.listener)
+        end.pairs = [ours for _, ours in pairs.values()]
+        for qp in end.pairs:
+            qp.watchers.append(self._lost.set)
+        return CallSession(thread, domain, requests, replies, self.listener)
 
     def pair(
         self, node: Node, domain: ProtectionDomain, kind: QpType, received: CompletionQueue
@@ -249,27 +278,73 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
             ours.connect(theirs)
         return theirs, ours
 
+    def look_after(self) -> Code:
+        """Whenever a client is gone, have its connection free for the next."""
+        while True:
+            lost = [end for end in self.connections if end.lost]
+            for end in lost:
+                yield from self._retire(end)
+            if not lost:
+                yield self._lost.changed()
+
+    def _retire(self, end: CallConnection) -> Code:
+        """Free a connection: nothing of its client can arrive any more, and what has come is taken, or is no more."""
+        yield from self._until_taken(end)
+        for qp in end.pairs:
+            qp.destroy()
+        for qp in end.pairs:
+            yield qp.placed()
+            self.of.pop(qp.number, None)
+        yield from end.requests.clear(self.node.thread(0, f"{self.node.name} connections"))
+        yield from self._until_taken(end)
+        if end.executing:
+            self.left.append(end)
+        self.connections[end.number] = CallConnection(end.number, end.requests)
+        self.vacant.append(self.connections[end.number])
+        self.tell_refused()
+
+    def _until_taken(self, end: CallConnection) -> Code:
+        while end.in_use:
+            yield self.moved.changed()
+
+    def tell_refused(self) -> None:
+        """Processes that have found no connection ask again."""
+        for client in self.scheme.roles["client"]:
+            for signal in client.refused:
+                signal.set()
+            client.refused = ()
+
     # its threads ----------------------------------------------------------------------------------------------------
     def serve(self, thread: Thread, number: int) -> Code:
         """A thread, by its number: the requests of its connections as it finds them."""
-        mine = self.connections[number :: self.sizes.threads]
-        while mine:
+        while number < len(self.received):
             completion = None
             if self.scheme.requests.spun:
-                end = mine[(yield from thread.spin([each.requests.spot for each in mine]))]
+                mine = range(number, len(self.connections), self.sizes.threads)
+                spots = [self.connections[each].requests.spot for each in mine]
+                end = self.connections[mine[(yield from thread.spin(spots))]]
             else:
                 completion = yield from thread.poll(self.received[number])
-                if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
+                found = self.of.get(completion.qp.number)
+                if completion.status is not Status.IBV_WC_SUCCESS or found is None:  # the client is gone
                     continue
-                end = self.of[completion.qp.number]
+                end = found
+            end.in_use = end.executing = True
             request = yield from end.requests.take(thread, completion)
-            if end.answered.given_up(request.number):
-                continue
-            yield from self.compute(thread)
-            if request.kind in (WRITES, READS):
-                yield from self.answer(thread, end, request)
-                continue
-            yield from self.alone(thread, request.object, self.answer(thread, end, request))
+            end.in_use = False
+            self.moved.set()
+            if request.number and not end.answered.given_up(request.number):  # and the slot has not been emptied
+                yield from self.compute(thread)
+                yield from self.serve_one(thread, end, request)
+            end.executing = False
+            if end in self.left:
+                self.left.remove(end)
+                self.tell_refused()
+
+    def serve_one(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
+        """Answer a request: the one for a single object while no other thread answers one for that."""
+        code = self.answer(thread, end, request)
+        return code if request.kind in (WRITES, READS) else self.alone(thread, request.object, code)
 
     def alone(self, thread: Thread, number: int, code: Code) -> Code:
         """Answer a request while no other thread answers one for this object."""
@@ -299,7 +374,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         """Read or write the object in place; returns the reply, None where the client is gone."""
         number = request.object
         if request.kind in (WRITES, READS):
-            return CallMessage(DONE, number, (yield from self.execute_batch(thread, end, request)))
+            return (yield from self.execute_batch(thread, end, request))
         if request.kind == READ:
             return CallMessage(DONE, number, (yield from self.table.read(thread, number, request.data)))
         try:
@@ -310,8 +385,8 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         return CallMessage(DONE, number)
 
     def execute_batch(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-        """One request after the other, each on its object alone; returns what reads have found."""
-        found = []
+        """One request after the other, each on its object alone; returns the reply, with what reads have found."""
+        found, kind = [], DONE
         if request.kind == READS:
             writes = [(number, b"") for number in unpack_numbers(request.data)]
         else:
@@ -319,11 +394,13 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         for turn, (number, value) in enumerate(writes):
             if turn:
                 yield from self.compute(thread)
-            kind = WRITE if value else READ
-            one = self.execute(thread, end, CallMessage(kind, number, value))
+            one = self.execute(thread, end, CallMessage(WRITE if value else READ, number, value))
             reply = yield from self.locks.under(thread, number, one)
             found.append(reply.data)
-        return pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+            if reply.kind == REFUSED:
+                kind = REFUSED
+        data = pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+        return CallMessage(kind, request.object, data)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""

@@ -85,12 +85,13 @@ class DurableClient(Role, invokes=True):
         index = self.sizes.objects.index
         found: list[bytes | None] = []
         writes = [(index(step.object), step.value) for step in request.steps if step.value is not None]
+        numbers = [request.number + turn for turn, step in enumerate(request.steps) if step.value is not None]
         reads = [index(step.object) for step in request.steps if step.value is None]
         while True:
             session = process.session or (yield from self.reconnect(process))
             try:
-                for turn, call in enumerate(self.calls_of(writes)):
-                    yield from self.write(session, call, request.number + turn)
+                for call, own in zip(self.calls_of(writes), self.calls_of(numbers), strict=True):
+                    yield from self.write(session, call, own)
                 found = []
                 for objects in self.calls_of(reads):
                     found += yield from self.read(session, objects)
@@ -133,13 +134,13 @@ class DurableClient(Role, invokes=True):
         """The data of the reply to a request beside the log."""
         return (yield from session.call(CallMessage(READ, number, data, after=session.written))).data
 
-    def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]], number: int) -> Code:
-        """Put a call into the log, the first request of which has this number in the run's history; returns when the
-        primitive says that it is durable there.
+    def write(self, session: DurableSession, requests: Sequence[tuple[int, bytes]], numbers: Sequence[int]) -> Code:
+        """Put a call into the log, whose requests have these numbers in the run's history; returns when the primitive
+        says that it is durable there.
         """
         yield from session.room()
         sequence, ring = session.number, session.ring
-        self.scheme.numbers[ring.address, sequence] = number
+        self.scheme.numbers[ring.address, sequence] = numbers
         session.written = sequence
         data, operator = ring.call(sequence, requests)
         yield from self.persist(session.requester, ring, sequence, data, operator)
@@ -319,11 +320,12 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     def execute_again(self, thread: Thread, ring: LogRing, operator: Operator) -> Code:
         """Execute the requests of a call that a failure has left in the log."""
-        for request in (yield from ring.requests(thread, operator)):
+        for turn, request in enumerate((yield from ring.requests(thread, operator))):
             yield from self.redo(thread, request)
             yield from self.table.flush(thread, request.object)
             self.count("executed")
             self.count("recovered")
+            self.scheme.executed(ring, operator.sequence, turn)
 
 
 class DurableRpc(Scheme):
@@ -376,14 +378,14 @@ class DurableRpc(Scheme):
         return probe_of(self, object)
 
     def __init__(self, system: System, sizes: Sizes) -> None:
-        self.numbers: dict[tuple[int, int], int] = {}
-        """By ring and call: the number of its first request in the run's history, for :meth:`executed`."""
+        self.numbers: dict[tuple[int, int], Sequence[int]] = {}
+        """By ring and call: the numbers of its requests in the run's history, for :meth:`executed`."""
         super().__init__(system, sizes)
 
     def executed(self, ring: LogRing, sequence: int, turn: int) -> None:
         """One request of a call, by its place in it, is in effect: the history may know."""
         if self.option("applied") == "said" and (ring.address, sequence) in self.numbers:
-            self.applied(self.numbers[ring.address, sequence] + turn)
+            self.applied(self.numbers[ring.address, sequence][turn])
 
 
 class WFlushRpc(DurableRpc, name="wflush-rpc"):

@@ -109,6 +109,11 @@ class MessageSlot:
         self.taken = message.word
         return message
 
+    def clear(self, thread: Thread) -> Code:
+        """Have no message here: the last word is zero, which is none."""
+        yield from thread.store(self.end - WORD, bytes(WORD))
+        self.taken = bytes(WORD)
+
 
 class Sender:
     """Sends messages by WRITE into the other end's slot, on a queue pair, from a buffer of its own.

@@ -22,7 +22,8 @@ from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims, Condition
 from ..layout import U64, Layout
 from ..scheme import ANY_PRIMITIVE
-from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
+from .calls import CallClient, CallScheme, CallServer
+from .ends import CallConnection, CallSession
 from .messages import DONE, LINE, CallMessage, Disconnected
 from .paths import ByImmediate
 
@@ -59,8 +60,8 @@ class WritingClient(CallClient):
     server: AddressServer
 
     @override
-    def open(self, thread: Thread, connection: int | None) -> WritingSession:
-        session = super().open(thread, connection)
+    def open(self, thread: Thread, again: bool) -> WritingSession:
+        session = super().open(thread, again)
         return WritingSession(**vars(session), requester=self.server.service.connect(thread, self.node))
 
     @override

@@ -74,6 +74,10 @@ class MessagePath(ABC):
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         """The receiver takes the message that has come, with its completion where it is found by one."""
 
+    def clear(self, thread: Thread) -> Code:
+        """The receiver, of whose sender nothing comes any more, has his place as it was before the first message."""
+        yield from ()
+
     def receive(self, thread: Thread, number: int, length: int, deadline: Deadline | None = None) -> Code:
         """A receiver with nothing else to do waits for the message of the call of that number, which is to have at most
         ``length`` bytes of data. Those of earlier calls are passed over.
@@ -140,6 +144,10 @@ class ByWrite(MessagePath):
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         return (yield from self.slot.take(thread))
 
+    @override
+    def clear(self, thread: Thread) -> Code:
+        yield from self.slot.clear(thread)
+
 
 class ByUnreliableWrite(ByWrite):
     """The same on an unreliable connection."""
@@ -148,9 +156,12 @@ class ByUnreliableWrite(ByWrite):
 
 
 def flag_of(word: bytes) -> bytes:
-    """What stands in the mailbox for a message with this last word: another byte than for the message before."""
-    number, attempt = word[:4], word[4:]
-    return bytes([(101 * int.from_bytes(number, "little") + int.from_bytes(attempt, "little")) % 256])
+    """What stands in the mailbox for a message with this last word: zero where none has come, and never for a message.
+
+    No message of the next call has the same, whatever the attempts are; nor has the next attempt of the same call.
+    """
+    number, attempt = int.from_bytes(word[:4], "little"), int.from_bytes(word[4:], "little")
+    return bytes([1 + (101 * number + attempt % 32) % 255 if number else 0])
 
 
 class ByWriteAndFlag(ByWrite):
@@ -176,6 +187,11 @@ class ByWriteAndFlag(ByWrite):
         yield from super().send(thread, message)
         yield from thread.store(self._flag, flag_of(message.word))
         yield from post_write(thread, self.qp, self._flag, 1, self._mailbox, self._mailbox_key)
+
+    @override
+    def clear(self, thread: Thread) -> Code:
+        yield from super().clear(thread)
+        yield from thread.store(self._mailbox, flag_of(self.slot.taken))
 
 
 class ByImmediate(ByWrite):

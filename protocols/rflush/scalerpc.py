@@ -17,7 +17,8 @@ from ...models.verbs import REMOTE, MemoryRegion, Opcode, SendWR, Status
 from ..guarantees import Claims, Condition
 from ..layout import U32, U64, Layout
 from ..naming import Option
-from .calls import CallClient, CallConnection, CallScheme, CallServer, CallSession
+from .calls import CallClient, CallScheme, CallServer
+from .ends import CallConnection, CallSession
 from .messages import LINE, CallMessage
 from .paths import ByWrite
 
@@ -82,8 +83,8 @@ class ScaleRpc(CallScheme, name="scalerpc"):
         scheme: ScaleRpc
 
         @override
-        def open(self, thread: Thread, connection: int | None) -> WarmSession:
-            session = super().open(thread, connection)
+        def open(self, thread: Thread, again: bool) -> WarmSession:
+            session = super().open(thread, again)
             buffer = self.node.memory["dram"].allocate(self.server.room, "request", align=LINE)
             return WarmSession(**vars(session), buffer=buffer, every=self.scheme.option("warmup"))
 
@@ -102,11 +103,16 @@ class ScaleRpc(CallScheme, name="scalerpc"):
 
         def fetch(self, thread: Thread, end: CallConnection, place: Address) -> Code:
             """READ a request from the client; returns it, None where the client is gone."""
-            here = self.fetched[self.connections.index(end) % self.sizes.threads]
+            here = self.fetched[end.number % self.sizes.threads]
             qp = end.requests.other
+            if end.lost:
+                return None
+            end.in_use = True
             work = SendWR(0, Opcode.IBV_WR_RDMA_READ, here, place.length, place.address, place.key)
             yield from thread.post_send(qp, work)
             completion = yield from thread.poll(qp.send_cq)
+            end.in_use = False
+            self.moved.set()
             if completion.status is not Status.IBV_WC_SUCCESS:
                 return None
             return (yield from CallMessage.load(thread, here + place.length))

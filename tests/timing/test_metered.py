@@ -124,7 +124,26 @@ def test_stores_take_the_round_trips_of_their_papers(scheme, put, get):
     assert fields["round_trips"]["get"]["mean"] == get
 
 
-@pytest.mark.parametrize("scheme", ["saw", "efactory"])
+@pytest.mark.parametrize(
+    ("scheme", "trips", "messages"),
+    [
+        ("w-rflush-rpc", 1, 1),
+        ("w-rflush-rpc over rflush-write-emulated[operator=behind data]", 1, 1),
+        ("w-rflush-rpc over rflush-write-emulated", 2, 2),
+        ("s-rflush-rpc", 1, 1),
+        ("s-rflush-rpc over rflush-send-emulated[target=memory]", 2, 2),
+        ("wflush-rpc over wflush-ddio", 2, 0),
+    ],
+)
+def test_what_an_adapter_and_a_thread_that_it_wakes_send_are_messages(scheme, trips, messages):
+    """An entry of the log is one update, or two, one behind the other; each is notified of."""
+    fields = ran(scheme, mix="update-only", operations=8).summary()
+    assert fields["round_trips"]["put"]["p50"] == fields["round_trips"]["put"]["mean"] == trips
+    (back,) = [row for row in fields["traffic"] if row["from"] == "server[0]"]
+    assert back["verbs"].get("SEND", 0) == 8 * messages
+
+
+@pytest.mark.parametrize("scheme", ["saw", "efactory", "w-rflush-rpc", "wflush-rpc over wflush-ddio"])
 def test_a_meter_changes_no_instant(scheme):
     plain, metered = ran(scheme, metered=False), ran(scheme)
     assert [(o.invoke_ps, o.return_ps, o.result) for o in plain.history.operations] == [

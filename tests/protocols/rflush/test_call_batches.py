@@ -59,6 +59,28 @@ def test_requests_of_a_batch_are_answered_together(value):
     assert found == {"k0": 1, "k2": 3, "k3": 0}  # the numbers of the writes; 0: as it was loaded
 
 
+def step(f, name):
+    return {"process": 0, "f": f, "object": name}
+
+
+LISTS = [*batch(1, step("append", "k0"), step("append", "k1"), step("append", "k0")), step("append", "k1")]
+
+
+def test_lists_of_a_batch_are_read_to_their_ends():
+    work = [*LISTS, *batch(2, step("read", "k0"), step("append", "k1"), step("read", "k1"), step("read", "k2"))]
+    result = run("darpc[model=append]", work, vary=VARY, keys=3)
+    assert {o.object: o.result for o in result.history.operations if o.f == "read"} == {
+        "k0": (1, 3), "k1": (2, 4, 6), "k2": (),
+    }  # fmt: skip
+
+
+def test_an_append_for_which_there_is_no_room_is_not_acknowledged(monkeypatch):
+    """The client of a batch did not look at the reply's kind."""
+    monkeypatch.setattr("rpsim.protocols.rflush.lists.EXECUTIONS", 0)
+    result = run("darpc[model=append]", LISTS, vary=VARY, keys=3)
+    assert {o.outcome for o in result.history.operations} == {"info"}
+
+
 @pytest.mark.parametrize(("name", "refuted"), [("darpc", set()), ("darpc-unflushed", CLAIMED)])
 def test_what_a_batch_has_written_survives_if_it_was_flushed(name, refuted):
     found = Explorer(run(name, WORK[:3], vary=VARY, keys=3, value="8 B"), conditions=CLAIMED).walk()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.protocols.rflush.paths import flag_of
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.failing import performed as with_failures
+from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.histories.check import check_history
@@ -96,6 +98,29 @@ def test_a_call_is_sent_to_the_next_server_when_its_time_is_over(name):
     assert [(o.outcome, o.result) for o in result.history.operations] == [("ok", None), ("ok", None), ("ok", 2)]
     first = result.history.operations[0]
     assert 100 * 10**9 < first.return_ps - first.invoke_ps < 101 * 10**9
+
+
+def test_a_flag_is_never_that_of_the_message_before_and_never_zero():
+    """Nor is it zero for any message, as a mailbox is where none has come: calls are counted on across servers."""
+
+    def flag(number, attempt):
+        return flag_of(number.to_bytes(4, "little") + attempt.to_bytes(4, "little"))
+
+    assert flag_of(bytes(8)) == b"\0"
+    for number in range(1, 600):
+        own = {flag(number, attempt) for attempt in range(70)}
+        assert b"\0" not in own and not own & {flag(number + 1, attempt) for attempt in range(70)}
+        assert all(flag(number, attempt) != flag(number, attempt + 1) for attempt in range(70))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("calls", [255, 256])
+def test_a_client_is_heard_by_the_next_server_whatever_the_number_of_its_call(calls):
+    """The flag of call 256 was zero, as the successor's mailbox is."""
+    work = [*[put(0, "k0")] * (calls - 1), get(0, "k0", at_ns=2_000_000), put(0, "k0")]
+    made = scenario("l5", work, **PLACE, crash={"fault": "server[0] process"})
+    struck = run_with_fault(made, only_variant(made), 1_900_000_000)
+    assert struck.finished and {o.outcome for o in struck.result.history.operations} == {"ok"}
 
 
 def test_a_time_of_nothing_is_refused():

@@ -9,12 +9,13 @@ import pytest
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.rflush.batches import pack_numbers, unpack_numbers
 from rpsim.protocols.rflush.redolog import LogRing, Operator
+from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
 
-from ...small import get, put, run, scenario
+from ...small import get, only_variant, put, run, scenario
 from .durable_twins import TWINS, registered
 
 FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
@@ -81,6 +82,27 @@ def test_what_a_batch_is_without_its_order_and_without_its_rest():
     assert refuted("wflush-rpc[operator=together]", [*THREE, *TWO], keys=3, value="72 B") == ALL
     assert refuted("wflush-rpc over no-flush", [*THREE, *TWO], keys=3, value="72 B") >= {Condition.NO_LOST_ACK}
     assert refuted(TWINS["batch-cut-short"].name, THREE, keys=3) == {Condition.NO_LOST_ACK, Condition.DURABLE}
+
+
+@pytest.mark.parametrize("how", ["on", "off"])
+def test_of_a_batch_the_history_says_of_each_write_when_it_was_executed(how):
+    result = run(f"wflush-rpc[applied=said, batching={how}]", MIXED, vary=vary(), keys=4)
+    assert [o.object for o in result.history.operations if o.applied_ps is not None] == ["k1"]
+    last = run(f"wflush-rpc[applied=said, batching={how}]", batch(1, get(0, "k0"), *THREE), vary=vary(), keys=4)
+    applied = [o.applied_ps for o in last.history.operations]
+    assert applied[0] is None and None not in applied[1:] and applied[1:] == sorted(applied[1:])
+
+
+def test_the_history_says_too_when_recovery_has_executed_a_call():
+    work = {
+        "kind": "schedule",
+        "work": "20 us",
+        "operations": [put(0, "k0"), put(0, "k0"), get(0, "k0", at_ns=100_000)],
+    }
+    made = scenario("wflush-rpc[applied=said]", work, vary=vary(), crash={"fault": "server[0] process"})
+    history = run_with_fault(made, only_variant(made), 7_000_000).result.history
+    first, second = history.operations[:2]
+    assert second.return_ps < 7_000_000 < first.applied_ps < second.applied_ps < 20_000_000
 
 
 def test_a_ring_has_room_for_the_largest_batch_and_an_entry_says_what_it_has():
