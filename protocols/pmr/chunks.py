@@ -127,7 +127,8 @@ class Chunks:
     def take(self, thread: Thread) -> Code:
         """Take an empty chunk, and set its bit; waits until there is one. Returns its number."""
         self.history.add(thread.name, "invoke", "alloc", self.area.stride)
-        number = next((one for one in range(self.area.count) if one not in self.used), None)
+        empty = (one for one in range(self.area.count) if one not in self.used)
+        number = None if self._waiting else next(empty, None)  # one that is being given back is for who waits
         if number is None:
             mine = _Waiting(Signal(self._clock))
             self._waiting.append(mine)

@@ -13,8 +13,8 @@ Source: Luo et al., TCAD 2024, sections III-B and V-B, figures 2 and 5.
 An object is a register in the older of two places, its words marked with a version, as of the shape ``line``: so an
 update that is torn is no damage, and a verdict is about durability alone. An update whose connection breaks may have
 reached its place: the next one goes to the same place, under a version that none had. What the paper leaves open is
-read so. The flag is a word, which says the place as well. Requests do not travel inline, as the paper does not mention it; answers
-do. Each place of ``ssdsync`` is blocks of its own, written again and again, by O_DIRECT with O_DSYNC.
+read so. The flag is a word, which says the place as well. Requests do not travel inline, as the paper does not mention
+it; answers do. Each place of ``ssdsync`` is blocks of its own, written again and again, by O_DIRECT with O_DSYNC.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RawPath(Scheme):
             super().__init__(scheme, node, number)
             self.size = len(tagged(bytes(self.sizes.value_bytes), 0))
             self.versions = [0] * len(self.sizes.objects)
-            """By object: the last version that anybody has tried to write, on which clients agree outside of the protocol."""
+            """By object: the version that was tried last, on which clients agree outside of the protocol."""
             self.written = list(self.versions)
             """By object: the version whose WRITE has returned; it is the one that is read."""
             self.format()
@@ -110,7 +110,7 @@ class RawPath(Scheme):
             self.listener.listen()
 
         def next_version(self, number: int) -> int:
-            """An object's next version: it is larger than all that were tried, and its place is not the one that is read."""
+            """An object's next version: larger than all that were tried, for the place that is not read."""
             version = self.versions[number] + 1
             self.versions[number] = version + (version % 2 == self.written[number] % 2)
             return self.versions[number]

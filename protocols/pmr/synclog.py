@@ -83,7 +83,6 @@ class LoggedServer(StackServer, memory=("dram", DRIVE)):
 
     flags: ClassVar[Open] = Open.NONE
     grows: ClassVar[bool] = False
-    seal: ClassVar[Callable[[int, int], int]] = staticmethod(sealed)
 
     def __init__(self, scheme: Stack, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
@@ -110,6 +109,11 @@ class LoggedServer(StackServer, memory=("dram", DRIVE)):
     def keep(self, thread: Thread, entry: UnplacedEntry) -> Code:
         """Have the log keep an entry, durably."""
         raise NotImplementedError
+
+    @staticmethod
+    def seal(crc: int, at: int) -> int:
+        """The checksum of a record at an offset."""
+        return sealed(crc, at)
 
     def record(self, entry: UnplacedEntry, at: int) -> bytes:
         """The record of an entry at an offset of the log."""

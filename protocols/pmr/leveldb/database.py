@@ -5,7 +5,8 @@ Writers queue; the first writes the log record of all that wait, and puts them i
 before is not a table yet, or if level 0 has too many (``MakeRoomForWrite``: a millisecond a write from eight tables on,
 a stop at twelve). Recovery reads ``CURRENT``, the manifest, and the logs from the one on that the manifest says.
 
-Blocks are verified whenever they are read from a file (``verify_checksums``, which LevelDB leaves off by default).
+Blocks are verified whenever they are read from a file (``verify_checksums``, which LevelDB leaves off by default). A
+merge that finds a corrupt one is the background thread's last: no write is taken from then on (``bg_error_``).
 Reads are of the newest state: there are no snapshots, and of a key a merge keeps the newest version only.
 """
 
@@ -20,7 +21,7 @@ from typing_extensions import override
 from ....models.cpu import Signal, Thread
 from ....models.system import Node, Process
 from ..store import Store, StoreSizes
-from .coding import LevelEntry
+from .coding import Corruption, LevelEntry
 from .files import MANIFEST, SPARE, DatabaseFiles
 from .log import BLOCK, DatabaseLog, LogReader, batch_of, entries_of, pieces
 from .memtable import Memtable
@@ -120,7 +121,9 @@ class LevelDb(Store):
         self._waiting: list[Signal] = []
         """Of writers that wait for the background thread."""
         self._due = Signal(self.node.system.clock)
-        self._runs = self._busy = False
+        self._runs = False
+        self._failed = ""
+        """Why the background thread has given up; empty: it has not."""
 
     def _new_memtable(self) -> Memtable:
         self._memtables += 1
@@ -193,7 +196,13 @@ class LevelDb(Store):
             yield from thread.block(mine.signal)
         if mine.done:
             return
-        yield from self._make_room(thread, forced=not entries)
+        try:
+            yield from self._make_room(thread, forced=not entries)
+        except Corruption:
+            self._queue.popleft()
+            for one in list(self._queue)[:1]:
+                yield from thread.wake(one.signal)
+            raise
         group, length = list[QueuedWrite](), 0
         for one in self._queue:
             if group and not (entries and one.entries and length + one.length <= GROUP_BYTES):
@@ -215,9 +224,10 @@ class LevelDb(Store):
             yield from thread.wake(signal)
 
     def _make_room(self, thread: Thread, *, forced: bool) -> Code:
-        """Until the memtable has room, or, ``forced``, until a new one has begun."""
+        """Until the memtable has room, or, ``forced``, until a new one has begun. Raises Corruption."""
         may_put_off = not forced
         while True:
+            self._check()
             level_0 = len(self.version.levels[0])
             if may_put_off and level_0 >= SLOW_AT:
                 yield from thread.sleep_until(thread.deadline(PUT_OFF))
@@ -239,13 +249,18 @@ class LevelDb(Store):
             yield from thread.wake(self._due)
 
     def _until_worked(self, thread: Thread) -> Code:
-        """Wait for the background thread; where there is none, as in recovery, do its work."""
+        """Wait for the background thread; where there is none, as in recovery, do its work. Raises Corruption."""
         if not self._runs:
             yield from self._work(thread)
             return
+        self._check()
         signal = Signal(self.node.system.clock)
         self._waiting.append(signal)
         yield from thread.block(signal)
+
+    def _check(self) -> None:
+        if self._failed:
+            raise Corruption(self._failed)
 
     # in the background ------------------------------------------------------------------------------------------
     @override
@@ -254,13 +269,21 @@ class LevelDb(Store):
         process.start(self._background(threads[0]))
 
     def _background(self, thread: Thread) -> Code:
-        while True:
-            while self._before is not None or self.version.due() is not None:
-                yield from self._work(thread)
-                waiting, self._waiting = self._waiting, []
-                for signal in waiting:
-                    yield from thread.wake(signal)
-            yield from thread.block(self._due)
+        try:
+            while True:
+                while self._before is not None or self.version.due() is not None:
+                    yield from self._work(thread)
+                    yield from self._tell(thread)
+                yield from thread.block(self._due)
+        except Corruption as error:
+            self._failed = str(error)
+            yield from self._tell(thread)
+
+    def _tell(self, thread: Thread) -> Code:
+        """Wake the writers that wait for the background thread."""
+        waiting, self._waiting = self._waiting, []
+        for signal in waiting:
+            yield from thread.wake(signal)
 
     def _work(self, thread: Thread) -> Code:
         """Make a table of the memtable before, or else the merge that is due most."""

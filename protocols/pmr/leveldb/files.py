@@ -139,13 +139,13 @@ class DatabaseFiles:
             return block
         block = yield from self._block(thread, table, offset, length)
         if len(block) <= self._slot_bytes and key not in cached:
-            slot = self._empty_slot()
-            if slot is not None:
-                yield from thread.store(self._cache_at + slot * self._slot_bytes, block)
+            empty = self._empty_slot()
+            if empty is not None:
+                yield from thread.store(self._cache_at + empty * self._slot_bytes, block)
                 if key in cached:  # another reader has put it there meanwhile
-                    self._free.append(slot)
+                    self._free.append(empty)
                 else:
-                    cached[key] = slot, len(block)
+                    cached[key] = empty, len(block)
         return block
 
     def _empty_slot(self) -> int | None:

@@ -146,6 +146,24 @@ def test_a_write_waits_a_millisecond_at_eight_tables_of_level_0_and_stops_at_twe
     assert waiting.is_alive
 
 
+def test_a_merge_that_finds_a_corrupt_block_ends_all_writes_and_no_read() -> None:
+    disk, model = Disk(), dict[bytes, bytes]()
+    store = opened(disk)
+    listed = [("put", number % 40, bytes([number])) for number in range(100)]
+    disk.run(perform(store, disk.thread, listed, model))
+    assert any(store.version.levels)
+    for page in store.files._tables.inode.pages.values():
+        page.data[:] = bytes(len(page.data))
+    writers = [disk.clock.start(perform(store, disk.threads[lane], 3 * listed, model)) for lane in range(2)]
+    for writer in writers:
+        with pytest.raises(Corruption):
+            disk.clock.run_until(writer)
+    with pytest.raises(Corruption):
+        disk.run(store.checkpoint(disk.thread))
+    newest = next(store._memtable.entries())
+    disk.run(perform(store, disk.thread, [("get", KEYS.index(newest.key.rstrip(b"\0")), b"")], model))
+
+
 # formats ----------------------------------------------------------------------------------------------------------
 @given(st.lists(st.binary(max_size=BLOCK + 100), max_size=4), st.integers(0, 40))
 def test_a_log_has_its_records(records: list[bytes], cut: int) -> None:

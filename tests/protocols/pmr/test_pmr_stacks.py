@@ -7,8 +7,9 @@ import json
 import pytest
 
 from rpsim.app.main import main
+from rpsim.models.meter import PartHistory
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.protocols.pmr.chunks import ChunkArea
+from rpsim.protocols.pmr.chunks import ChunkArea, Chunks
 from rpsim.protocols.pmr.entries import PUT, ChunkEntries, ChunkEntry, pack_head
 from rpsim.protocols.registry import scheme
 from rpsim.scenarios.run.experiment import run_variant
@@ -18,6 +19,7 @@ from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
 
+from ...disk import Disk
 from ...small import get, only_variant, put, run, scenario, ycsb
 from .twins import NoPlace
 
@@ -87,6 +89,22 @@ def test_the_history_of_chunks_is_one_of_an_allocator():
     result = at_work(SMALL, ycsb(30, "update-only"), processes=3)
     report = check_history(history_of(result), "allocator", [Condition.LINEARIZABLE])
     assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
+
+
+def test_who_waits_for_a_chunk_has_it_before_who_comes_while_it_is_given_back():
+    disk, served = Disk(), list[str]()
+    chunks = Chunks(ChunkArea(disk.node, 4096, 4096, 1), disk.node, 4, PartHistory(disk.clock), lambda _: None)
+
+    def takes(name, thread, after_ns):
+        yield disk.clock.timeout(after_ns * 1000)
+        yield from chunks.take(thread)
+        served.append(name)
+        yield disk.clock.timeout(10_000_000)
+        yield from chunks.give_back(thread, 0)
+
+    lanes = [("first", 0), ("second", 5_000), ("third", 10_005)]  # the bit is cleared from 10,004 to 10,007 ns
+    disk.run(*(takes(name, disk.threads[lane], after_ns) for lane, (name, after_ns) in enumerate(lanes)))
+    assert served == [name for name, _ in lanes]
 
 
 def test_more_clients_than_chunks_wait_for_one():
