@@ -18,6 +18,7 @@ from typing import Any, cast
 import simpy
 from typing_extensions import override
 
+from ...sim.units import parse_duration_ps
 from ..cpu.core import Core
 from ..cpu.software import Deadline
 from ..cpu.thread import Code, Thread
@@ -329,12 +330,13 @@ def _happens(event: _Once) -> None:
 
 
 def connect(
-    client: Machine, server: Machine, client_core: int = 0, server_core: int = 0, keepalive_ps: int = 0
+    client: Machine, server: Machine, client_core: int = 0, server_core: int = 0, keepalive: str | None = None
 ) -> tuple[Socket, Socket]:
     """An established connection: the ends at the client and at the server, with the cores that read them.
 
-    The client sends a probe where it has heard nothing for ``keepalive_ps``; 0: it sends none.
+    The client sends a probe where it has heard nothing for ``keepalive`` (``"15 s"``); None: it sends none.
     """
-    ends = Socket(client, client.cores[client_core], keepalive_ps), Socket(server, server.cores[server_core])
+    silent_ps = parse_duration_ps(keepalive) if keepalive is not None else 0
+    ends = Socket(client, client.cores[client_core], silent_ps), Socket(server, server.cores[server_core])
     ends[0].peer, ends[1].peer = ends[1], ends[0]
     return ends

@@ -16,7 +16,6 @@ from ...models.cpu import Thread
 from ...models.kernel.sockets import ConnectionReset, Socket
 from ...models.kernel.sockets import connect as connected
 from ...models.system import Node
-from ...sim.units import parse_duration_ps
 from ..layout import U32, Layout, Rest
 from ..naming import Option
 from ..parts.listening import Listening
@@ -149,8 +148,8 @@ class MongoClient(Role, invokes=True):
 
     def open(self, thread: Thread) -> Socket:
         """A new connection."""
-        core, keepalive_ps = self.node.cores.index(thread.core), parse_duration_ps(KEEPALIVE)
-        ours, theirs = connected(self.node, self.mongod.node, core, keepalive_ps=keepalive_ps)
+        core = self.node.cores.index(thread.core)
+        ours, theirs = connected(self.node, self.mongod.node, core, keepalive=KEEPALIVE)
         self.mongod.accept(theirs)
         return self.node.process(thread.name).own(ours)
 

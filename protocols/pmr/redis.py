@@ -24,7 +24,6 @@ from ...models.cpu import Deadline, Signal, Thread
 from ...models.kernel.sockets import ConnectionReset, Epoll, Socket
 from ...models.kernel.sockets import connect as connected
 from ...models.system import Node
-from ...sim.units import parse_duration_ps
 from ..guarantees import ALWAYS, Claims, Condition
 from ..parts.listening import Listening
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
@@ -77,8 +76,8 @@ class Redis(Scheme):
 
         def _open(self, thread: Thread) -> Socket:
             server = self.scheme.roles["server"][0]
-            core, keepalive_ps = self.node.cores.index(thread.core), parse_duration_ps(KEEPALIVE)
-            ours, theirs = connected(self.node, server.node, core, keepalive_ps=keepalive_ps)
+            core = self.node.cores.index(thread.core)
+            ours, theirs = connected(self.node, server.node, core, keepalive=KEEPALIVE)
             server.accept(theirs)
             return self.node.process(thread.name).own(ours)
 

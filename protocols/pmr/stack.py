@@ -159,7 +159,7 @@ class StackServer(Role, per_client=True):
         self.process = self.node.process(self.node.name)
         self.store.begin()
         self.admitted = 0
-        self.cores: dict[str, int] = {}
+        self.turns: dict[str, int] = {}
         """By client process: which of the cores for clients serves it, whichever connection it has."""
 
     @override
@@ -187,7 +187,7 @@ class StackServer(Role, per_client=True):
         end = self.connection(self.admitted, ours)
         self.admitted += 1
         session = self.session(thread, theirs, end)
-        core = self.cores.setdefault(thread.name, len(self.cores))
+        core = self.turns.setdefault(thread.name, len(self.turns))
         server = self.client_thread(core, f"{self.node.name} {end.number}")
         self.process.start(self.serve(server, end))
         return session

@@ -126,6 +126,16 @@ def test_a_client_of_a_server_that_lost_its_power_learns_so_and_connects_again(n
     assert [o.outcome for o in result.history.operations] == ["ok", "info", "ok"]
 
 
+def test_a_client_whose_reply_never_comes_learns_so_by_its_probe() -> None:
+    made = scenario(
+        "redis-strong", [put(0, "k0"), get(0, "k0")], "pmr-testbed", value="16 B",
+        failures=[{"fault": "server[0] power", "at": "60 us", "down": "1 ms"}],
+    )  # fmt: skip
+    first, second = performed(made, only_variant(made)).history.operations
+    assert (first.outcome, second.outcome) == ("info", "ok")
+    assert 15 * 10**12 <= first.return_ps < 15_001 * 10**9
+
+
 def test_replies_behind_the_sync_lose_nothing_at_any_instant() -> None:
     assert set(verdicts("redis-strong").values()) == {Verdict.HOLDS}
 
