@@ -213,6 +213,8 @@ class DurableConnections:
         for qp in client.pairs:
             qp.destroy()
             yield qp.placed()
+        if client.log_qp is not None:
+            yield from self._service.leave(client.log_qp)
         while True:
             before = self._steps
             if (yield from end.at_rest(thread)):
