@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..cpu.software import Signal
 from ..durability.places import Domain
 from ..durability.rules import Target
 from ..nic.packets import GRH_BYTES
@@ -44,6 +45,10 @@ class ServiceEnd:
         """Receive buffers, in the order in which messages fill them."""
         self.reply = reply
         """Where replies are built."""
+        self.flag = 0
+        """The word of its flag, if there is one."""
+        self.left = False
+        """Whether nothing more is done of what has come on it."""
         self.requester: PrimitiveRequester
 
 
@@ -86,6 +91,12 @@ class Service:
         self.regions: list[MemoryRegion] = []
         """The regions that updates may go to; an immediate names them by their place here."""
         self._ends: dict[int, ServiceEnd] = {}
+        self._spare: list[ServiceEnd] = []
+        """Ends whose queue pairs are no more: the next ones have their buffers."""
+        self._at: ServiceEnd | None = None
+        """The end whose message or chain the thread is at."""
+        self._moved = Signal(node.system.clock)
+        """Raised when the thread has done with one."""
         self._interrupts = itertools.count(1)
         self._chains: dict[int, tuple[tuple[Step, ...], PrimitiveOrder, Callable[[], None], ServiceEnd]] = {}
 
@@ -176,8 +187,9 @@ class Service:
             ours.connect(theirs)
         dram = self.node.memory["dram"]
         memory = self.node.memory[self.receive_in]
-        slots = []
-        if self.slots:
+        before = self._spare.pop() if self._spare else None
+        slots = before.slots if before is not None else []
+        if self.slots and before is None:
             first = memory.allocate(self.slots * self.slot_bytes, "receive buffers", align=4096)
             slots = [first + number * self.slot_bytes for number in range(self.slots)]
             self.register(first, self.slots * self.slot_bytes)
@@ -185,12 +197,22 @@ class Service:
             ours.post_recv(RecvWR(slot, slot, self.slot_bytes))
         if any(step.do == "copy" for program in self.plan.programs.values() for step in program.steps):
             self.node.nic.keep_messages(ours)
-        end = self._ends[ours.number] = ServiceEnd(
-            ours, slots, dram.allocate(64, "reply"), theirs if datagrams else None
-        )
-        flag = self.flag_word() if self.plan.flagged else 0
-        end.requester = PrimitiveRequester(self, end, thread, node, theirs, flag, shared, patience)
+        reply = before.reply if before is not None else dram.allocate(64, "reply")
+        end = self._ends[ours.number] = ServiceEnd(ours, slots, reply, theirs if datagrams else None)
+        if self.plan.flagged:
+            end.flag = before.flag if before is not None else self.flag_word()
+        end.requester = PrimitiveRequester(self, end, thread, node, theirs, end.flag, shared, patience)
         return end.requester
+
+    def leave(self, qp: QueuePair) -> Code:
+        """Of a queue pair of this service that has been destroyed, and has all placed: the thread does nothing more of
+        what has come on it, and the next one has its buffers. Returns when the thread is at nothing of it.
+        """
+        end = self._ends.pop(qp.number)
+        end.left = True
+        while self._at is end:
+            yield self._moved.changed()
+        self._spare.append(end)
 
     def fence(self) -> Code:
         """Let no queue pair in any more; returns when what they had accepted is visible, and nothing comes later."""
@@ -219,6 +241,9 @@ class Service:
             completion: WorkCompletion = yield from thread.poll(self._received, busy=self._spins)
             if completion.opcode is Opcode.IBV_WC_DRIVER1:
                 steps, order, back, end = self._chains.pop(completion.wr_id)
+                if end.left:
+                    continue
+                self._at = end
                 thread.span = completion.span
                 yield from self._chain(thread, steps, end, list(order.ranges), order.flag)
                 if not steps or steps[0].do != "watch":
@@ -226,11 +251,12 @@ class Service:
                 back()
             elif completion.status is Status.IBV_WC_SUCCESS and completion.qp.number in self._ends:
                 yield from self._message(thread, completion)
-            thread.span = None
+            thread.span = self._at = None
+            self._moved.set()
 
     def _message(self, thread: Thread, completion: WorkCompletion) -> Code:
         """Read the message's ranges, go through its chain, and give its buffer back."""
-        end = self._ends[completion.qp.number]
+        end = self._at = self._ends[completion.qp.number]
         slot, chains, payload = completion.wr_id, self.plan.chains, None
         carrier, flag = end.requester.under_way.popleft()
         if carrier in chains:

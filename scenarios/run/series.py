@@ -146,7 +146,7 @@ def _succeed(event: Any) -> None:
 
 def fields(series: FailureSeries, result: RunResult, undisturbed: RunResult) -> dict[str, Any]:
     """The field ``repaired`` of ``rpsim run --json``; ``undisturbed`` is the run of the same work without failures."""
-    drawn, operations = series.drawn, len(result.history.operations)
+    drawn, operations = series.drawn, len(undisturbed.history.operations)
     took_ps = max((o.return_ps or 0 for o in result.history.operations), default=0)
     struck = [event for event in series.events if event.at_ps < took_ps]
     usual_ps = max((o.return_ps or 0 for o in undisturbed.history.operations), default=0)

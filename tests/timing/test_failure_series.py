@@ -9,7 +9,9 @@ import pytest
 from rpsim.protocols.registry import scheme, schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.build import Draft
+from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
 from rpsim.scenarios.run.failing import performed
+from rpsim.scenarios.run.series import FailureSeries, fields
 from rpsim.sim.errors import InputError
 
 MS = 10**9
@@ -70,6 +72,26 @@ def test_a_client_of_a_silent_death_waits_for_its_own_timer():
     assert all(wait == pytest.approx(0.4, abs=1e-9) for wait in again)  # the fourth time, behind the repair
     least = min(o.return_ps - o.invoke_ps for o in told.history.operations if o.return_ps - o.invoke_ps > 0.25 * MS)
     assert least / MS < 0.38
+
+
+def test_clients_that_give_their_calls_up_while_the_server_lives_find_a_connection_again():
+    """Six clients of one thread, each call of which takes more than the time after which they open another one."""
+    result = ran(clients=6, operations=12, every="300 us", workload={"work": "60 us"})
+    found = result.over_time["repaired"]
+    assert found["waiting"] == 0 and found["sent_again"] > 2 * 6
+    assert {o.outcome for o in result.history.operations} == {"ok"}
+
+
+def test_the_mean_is_that_of_the_undisturbed_run_however_few_operations_the_other_one_has():
+    """Of that one nothing is left but its first operations: it was given up."""
+    scenario = built(operations=40)
+    (variant,) = scenario.variants()
+    undisturbed = run_variant(scenario, variant)
+    series = FailureSeries(AssembledVariant(scenario, variant, metered=True), scenario.failures)
+    result = series.run_series()
+    whole = fields(series, result, undisturbed)["mean_us"]
+    del result.history.operations[10:]
+    assert fields(series, result, undisturbed)["mean_us"] == whole < 20
 
 
 def test_what_is_sent_again_is_the_same_operation():

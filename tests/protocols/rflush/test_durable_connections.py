@@ -104,6 +104,33 @@ def test_who_finds_no_ring_waits_until_one_has_come_to_rest():
     assert second.return_ps < 25_000_000 and third.return_ps > 200_000_000 and read.result == 1
 
 
+def test_what_the_primitives_thread_is_at_comes_into_no_ring_of_the_next_client():
+    """It copies 64 KiB into the log, behind which it stores the operator, while the client dies: the ring has no client
+    before that is over, and the message behind is for nobody.
+    """
+    name = "s-rflush-rpc over rflush-send-emulated[target=memory, operator=behind data]"
+    for at_ps in range(12_000_000, 60_000_000, 6_000_000):
+        of = assembled(name, [put(0, "k0")], value="64 KiB")
+        of.system.clock.run_until(of.system.clock.until(at_ps))
+        of.process_of(0, 0).end()
+        for process in (1, 2, 3):
+            assert comes(of, process, 1) == [len(of.history.operations) - 1], (at_ps, process)
+            of.process_of(1, process).end()
+
+
+@pytest.mark.parametrize("name", ["s-rflush-rpc", "w-rflush-rpc over rflush-write-emulated"])
+def test_the_next_client_of_a_ring_has_the_buffers_of_the_one_before(name):
+    of = assembled(name, [put(0, "k0")])
+    of.system.clock.run_until(of.finished)
+    of.process_of(0, 0).end()
+    service, regions = of.at_work.roles["server"][0].service, []
+    for process in range(1, 5):
+        assert comes(of, process, 1) == [2 * process]
+        of.process_of(1, process).end()
+        regions.append(len(service.regions))
+    assert regions[1:] == [regions[1]] * 3
+
+
 def test_what_lies_in_a_ring_without_a_client_is_no_call():
     of = assembled("wflush-rpc", [put(0, "k0")])
     server = of.at_work.roles["server"][0]
