@@ -114,7 +114,10 @@ class CallClient(Role, invokes=True):
                 if len(writes) == 1:
                     yield from self.write(session, *writes[0])
                 elif writes:
-                    yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
+                    reply = yield from self.call(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)), 0)
+                    if reply.kind == REFUSED:
+                        raise OutcomeUnknown("the server has no room for all of them")
+                writes = []  # they are answered: of what fails from here on only the reads are tried again
                 if reads:
                     message = CallMessage(READS, reads[0], pack_numbers(reads))
                     reply = yield from self.call(session, message, room_for_values(len(reads), size))
@@ -167,6 +170,8 @@ class CallClient(Role, invokes=True):
         """Wait until the server listens, and connect to it; calls are counted on."""
         yield from self.server.listener.until_listening(session.thread)
         same = self.server.listener is session.listener
+        if same:
+            yield from self.server.break_off(session.connection)
         fresh = self.open(session.thread, session.connection if same else None)
         vars(session).update(vars(fresh) | {"calls": session.calls})
 
@@ -239,6 +244,17 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         end.replies = replies
         return CallSession(thread, domain, requests, replies, connection, self.listener)
 
+    def break_off(self, connection: int) -> Code:
+        """Have a connection's queue pairs in the error state, and all that they had accepted placed.
+
+        A WRITE that a broken one has accepted would land over the next request in the slot of both.
+        """
+        end = self.connections[connection]
+        assert end.replies is not None
+        for qp in dict.fromkeys((end.requests.other, end.replies.qp)):
+            qp.fail()
+            yield qp.placed()
+
     def pair(
         self, node: Node, domain: ProtectionDomain, kind: QpType, received: CompletionQueue
     ) -> tuple[QueuePair, QueuePair]:
@@ -299,7 +315,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         """Read or write the object in place; returns the reply, None where the client is gone."""
         number = request.object
         if request.kind in (WRITES, READS):
-            return CallMessage(DONE, number, (yield from self.execute_batch(thread, end, request)))
+            return (yield from self.execute_batch(thread, end, request))
         if request.kind == READ:
             return CallMessage(DONE, number, (yield from self.table.read(thread, number, request.data)))
         try:
@@ -310,8 +326,8 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         return CallMessage(DONE, number)
 
     def execute_batch(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
-        """One request after the other, each on its object alone; returns what reads have found."""
-        found = []
+        """One request after the other, each on its object alone; returns the reply, with what reads have found."""
+        found, kind = [], DONE
         if request.kind == READS:
             writes = [(number, b"") for number in unpack_numbers(request.data)]
         else:
@@ -319,11 +335,13 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
         for turn, (number, value) in enumerate(writes):
             if turn:
                 yield from self.compute(thread)
-            kind = WRITE if value else READ
-            one = self.execute(thread, end, CallMessage(kind, number, value))
+            one = self.execute(thread, end, CallMessage(WRITE if value else READ, number, value))
             reply = yield from self.locks.under(thread, number, one)
+            if reply.kind == REFUSED:
+                kind = REFUSED
             found.append(reply.data)
-        return pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+        data = pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
+        return CallMessage(kind, request.object, data)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""

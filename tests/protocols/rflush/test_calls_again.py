@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
 from rpsim.scenarios.run.failing import performed as with_failures
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explore import explore
@@ -96,6 +96,21 @@ def test_a_call_is_sent_to_the_next_server_when_its_time_is_over(name):
     assert [(o.outcome, o.result) for o in result.history.operations] == [("ok", None), ("ok", None), ("ok", 2)]
     first = result.history.operations[0]
     assert 100 * 10**9 < first.return_ps - first.invoke_ps < 101 * 10**9
+
+
+@pytest.mark.parametrize("name", ["farm", "darpc", "rfp"])
+def test_nothing_of_a_broken_connection_lands_behind_the_one_that_replaces_it(name):
+    """The client's end breaks, and the server's would go on placing what it has accepted: into the same slot."""
+    made = scenario(name, [put(0, "k0"), get(0, "k0", at_ns=20_000), put(0, "k0"), get(0, "k0")], **PLACE)
+    of = AssembledVariant(made, only_variant(made))
+    clock, (end, *_) = of.system.clock, of.at_work.roles["server"][0].connections
+    clock.run_until(clock.until(21_000_000))
+    before = {end.requests.other, end.replies.qp}
+    for qp in before:
+        qp.peer.fail()
+    clock.run_until(of.finished)
+    assert [(o.outcome, o.result) for o in of.history.operations if o.f == "get"] == [("ok", 1), ("ok", 3)]
+    assert all(qp.error for qp in before) and not before & {end.requests.other, end.replies.qp}
 
 
 def test_a_time_of_nothing_is_refused():
