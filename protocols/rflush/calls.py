@@ -102,6 +102,7 @@ class CallClient(Role, invokes=True):
                     yield from self.write(session, *writes[0])
                 elif writes:
                     yield from self.update(session, CallMessage(WRITES, writes[0][0], pack_writes(writes)))
+                writes = []  # they are answered: of what fails from here on only the reads are tried again
                 if self.scheme.model == "append":
                     found = []
                     for number in reads:
@@ -396,9 +397,9 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
                 yield from self.compute(thread)
             one = self.execute(thread, end, CallMessage(WRITE if value else READ, number, value))
             reply = yield from self.locks.under(thread, number, one)
-            found.append(reply.data)
             if reply.kind == REFUSED:
                 kind = REFUSED
+            found.append(reply.data)
         data = pack_values(found, self.sizes.value_bytes) if request.kind == READS else b""
         return CallMessage(kind, request.object, data)
 

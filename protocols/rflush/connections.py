@@ -2,8 +2,12 @@
 
 A ring outlives its connection. Once a client is gone, the server destroys the queue pairs; what its adapter had
 accepted is visible a little later, is taken and executed as ever, and then the ring is at rest: the next client has it,
-and goes on with the next number. Of messages that the primitive's thread has not taken by then nothing comes into it. What
-lies in a ring that has no connection is no call.
+and goes on with the next number. Of messages that the primitive's thread has not taken by then nothing comes into it.
+What lies in a ring that has no connection is no call.
+
+A client that comes back has another ring before its former one is at rest. So rings are given in the order in which
+they come to rest, and the server writes a ring's place in that order into its header before it gives the ring again:
+after a failure, as before it, the calls of an earlier ring go first. The paper says nothing of that order.
 """
 
 from __future__ import annotations
@@ -71,6 +75,8 @@ class DurableConnection:
         self.finished: set[int] = set()
         self.removed = 0
         """The calls up to this one are executed, and removed from the ring."""
+        self.turn = 0
+        """The number in the ring's header: with :attr:`number` its place in the order in which rings are given."""
 
     @property
     def spots(self) -> list[tuple[int, bytes]]:
@@ -165,7 +171,9 @@ class DurableConnections:
             DurableConnection(turn, ring, MessageSlot(node, room, "request")) for turn, ring in enumerate(rings)
         ]
         self.free = deque(self.all)
-        """Those at rest, which have no client."""
+        """Those at rest, which have no client, in the order in which clients have them."""
+        self._turn = 0
+        """The highest number in a header."""
         self._lost = Signal(node.system.clock)
         """Raised when a queue pair of a client gets into the error state."""
         self._moved, self._steps = Signal(node.system.clock), 0
@@ -199,6 +207,22 @@ class DurableConnections:
             qp.watchers.append(self._lost.set)
         return DurableSession(thread, end.ring, requester, requests, replies, count, end.removed, end.removed)
 
+    def in_turn(self, turns: Sequence[int]) -> Sequence[DurableConnection]:
+        """All in the order in which they were given, by what recovery has read in their headers; none has a client yet.
+
+        So they will be given again.
+        """
+        for end, turn in zip(self.all, turns, strict=True):
+            end.turn = turn
+        self._turn = max(turns)
+        self.free = deque(sorted(self.all, key=_place))
+        return list(self.free)
+
+    def before(self, end: DurableConnection) -> Sequence[DurableConnection]:
+        """Those that were given before this one, and whose clients are gone, in that order."""
+        gone = [one for one in self.all if one.client is not None and one.client.gone and _place(one) < _place(end)]
+        return sorted(gone, key=_place)
+
     def look_after(self) -> Code:
         """Whenever the connection manager has told that a client is gone, have its ring come to rest."""
         while True:
@@ -223,6 +247,9 @@ class DurableConnections:
             if self._steps == before:
                 yield self._moved.changed()
         end.client = None
+        self._turn += 1
+        end.turn = self._turn
+        yield from end.ring.set_turn(thread, end.turn)
         self.free.append(end)
         self._tell_refused()
 
@@ -237,3 +264,8 @@ class DurableConnections:
         """A thread has gone on with what has come."""
         self._steps += 1
         self._moved.set()
+
+
+def _place(end: DurableConnection) -> tuple[int, int]:
+    """A ring's place in the order in which rings are given."""
+    return end.turn, end.number

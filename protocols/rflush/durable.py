@@ -10,7 +10,9 @@ What the paper leaves open is read so. A thread polls the logs and hands calls t
 their order. It flushes the operator's line before that: it has seen the operator, which need not be durable yet, and
 an object that is half overwritten needs the entry. An entry's removal is durable before the slot is free; how many
 have been removed the server WRITEs to the client, who waits where all slots are taken. Reads go beside the log, as
-FaRM's requests do, and say how many writes of their connection come before them.
+FaRM's requests do, and say how many writes of their connection come before them. An entry goes behind every earlier one
+that writes an object of its (`removals.py`). A client that comes back may have calls in several logs: these go in the
+order in which the logs were given, of which the line that identifies a log, its "connection information", has the turn.
 """
 
 from __future__ import annotations
@@ -42,16 +44,12 @@ from .lists import adapt, probe_of, read_object, table_for
 from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, room_for
 from .options import OF_DURABLE_CALLS, ONE_SLOT, PUBLIC_CODE
 from .redolog import NONE, LoggedRequest, LogRing, Operator
+from .removals import LoggedCall, Removals
 
 Code = Generator[Any, Any, Any]
 
-
-@dataclass
-class LoggedCall:
-    """A call that is executed: its number on its connection, and how many of its requests are left."""
-
-    sequence: int
-    left: int
+LOGS = "logs"
+"""What is recovered as one: an entry's place in the order depends on all logs."""
 
 
 @dataclass
@@ -92,6 +90,7 @@ class DurableClient(Role, invokes=True):
             try:
                 for call, own in zip(self.calls_of(writes), self.calls_of(numbers), strict=True):
                     yield from self.write(session, call, own)
+                writes = numbers = []  # they are durable: of what fails from here on only the reads are tried again
                 found = []
                 for objects in self.calls_of(reads):
                     found += yield from self.read(session, objects)
@@ -189,6 +188,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.service.register(first.address, last.address + last.length - first.address)
         self.dispatcher = Dispatcher(self.system.clock)
         self.locks = Locks(self.system.clock, self.sizes.threads)
+        self.removals = Removals()
         clients = self.scheme.roles["client"]
         self.connections = DurableConnections(
             self.node, self.sizes, self.listener, self.service, self.rings, room_for(self.asked_bytes), clients
@@ -212,6 +212,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         while True:
             found = yield from thread.spin([spot for end in self.connections.all for spot in end.spots])
             end = self.connections.all[found // 2]
+            for former in self.connections.before(end):
+                yield from self.take_rest(thread, former)
             if found % 2:
                 end.held = yield from end.requests.take(thread)
                 end.asked += 1
@@ -221,6 +223,14 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
                 read, end.held = end.held, None
                 yield from self.take_read(thread, end, read)
             self.connections.step()
+
+    def take_rest(self, thread: Thread, end: DurableConnection) -> Code:
+        """All calls that a client who is gone has left here, before those of a client who came later."""
+        while True:
+            before = end.next
+            yield from self.take_entry(thread, end)
+            if end.next == before:
+                return
 
     def take_entry(self, thread: Thread, end: DurableConnection) -> Code:
         """The next slot's operator has changed: it has been cleared, or the next call has come.
@@ -236,7 +246,8 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         yield from self.make_durable(thread, place)
         end.next += 1
         requests = yield from end.ring.requests(thread, operator)
-        entry = LoggedCall(operator.sequence, len(requests))
+        entry = LoggedCall(end, operator.sequence, len(requests), frozenset(one.object for one in requests))
+        self.removals.taken(entry)
         for turn, one in enumerate(requests):
             yield from self.dispatcher.hand_over(thread, one.object, partial(self.execute, end, entry, one, turn))
 
@@ -258,7 +269,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
     def execute(
         self, end: DurableConnection, call: LoggedCall, request: LoggedRequest, turn: int, thread: Thread
     ) -> Code:
-        """A write: the data from the log to the object's place, durably; behind the call's last one the entry goes."""
+        """A write: the data from the log to the object's place, durably; behind a call's last one its entry may go."""
         if self.scheme.option("work") == "done":
             yield from thread.compute()
         yield from self.redo(thread, request)
@@ -266,9 +277,16 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.count("executed")
         self.scheme.executed(end.ring, call.sequence, turn)
         call.left -= 1
-        if not call.left:
-            yield from end.ring.clear(thread, call.sequence, self.scheme.option("removal") == "durable")
-            end.finished.add(call.sequence)
+        yield from self.remove(thread, call)
+
+    def remove(self, thread: Thread, call: LoggedCall) -> Code:
+        """Remove a call's entry if it is executed and its turn has come, and then those that have waited for it."""
+        going = [call] if self.removals.may_go(call) else []
+        for one in going:
+            end = one.end
+            yield from end.ring.clear(thread, one.sequence, self.scheme.option("removal") == "durable")
+            going += self.removals.gone(one)
+            end.finished.add(one.sequence)
             yield from self.locks.under(thread, end.number, end.tell(thread))
             self.connections.step()
 
@@ -298,7 +316,7 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
     # after a failure: what the logs have is executed, connection by connection, each in its order ---------------------
     @override
     def recovery_units(self) -> Iterable[Hashable]:
-        return range(len(self.rings))
+        return (LOGS,)
 
     @override
     def units_of(self, object: Hashable) -> Iterable[Hashable]:
@@ -307,11 +325,17 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
 
     @override
     def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
+        """The logs in the order in which they were given to clients: one who came back has an older one as well."""
+        turns = []
+        for ring in self.rings:
+            turns.append((yield from ring.turn(thread)))
+        for end in self.connections.in_turn(turns):
+            yield from self.recover_ring(thread, end.ring)
+
+    def recover_ring(self, thread: Thread, ring: LogRing) -> Code:
         """All entries are executed and durable before the first is removed, and they are removed in their order: what
         is left, if power fails again, gives the same objects.
         """
-        assert isinstance(unit, int)
-        ring = self.rings[unit]
         operators = yield from ring.scan(thread)
         for operator in operators:
             yield from self.execute_again(thread, ring, operator)

@@ -45,7 +45,11 @@ class LoggedRequest(NamedTuple):
 
 
 class LogRing:
-    """The ring of one connection: a line that is there for what identifies it, then ``slots`` entries in turn.
+    """The ring of one connection: a line that says whose turn it is, then ``slots`` entries in turn.
+
+    The first word of that line, the header, is the ring's turn: a ring that is given to a client later than another one
+    has a higher number there, once one of the two has had a client before. The paper says that a header has
+    "connection information", and no more.
 
     Its place and its shape follow from sizes alone, so that whoever starts after a failure finds it. An entry has room
     for a call of ``batch`` requests: their values, where there are several the objects' numbers, and the operator.
@@ -65,6 +69,15 @@ class LogRing:
     def operator(self, sequence: int) -> int:
         """Where its operator lies: the last word of its entry."""
         return self.data(sequence) + self.entry_bytes - WORD
+
+    def turn(self, thread: Thread) -> Code:
+        """The number in the header, 0 where the ring has had one client at most."""
+        return int.from_bytes((yield from thread.load(self.address, WORD)), "little")
+
+    def set_turn(self, thread: Thread, turn: int) -> Code:
+        """Have that number in the header, durably."""
+        yield from thread.store(self.address, turn.to_bytes(WORD, "little"))
+        yield from thread.flush(self.address, WORD)
 
     @staticmethod
     def call(sequence: int, requests: Sequence[tuple[int, bytes]]) -> tuple[bytes, bytes]:

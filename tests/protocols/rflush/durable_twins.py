@@ -8,9 +8,10 @@ from typing import Any
 
 from rpsim.models.cpu import Thread
 from rpsim.protocols.rflush.connections import DurableConnection
-from rpsim.protocols.rflush.durable import DurableRpc, DurableServer, LoggedCall, WFlushRpc
+from rpsim.protocols.rflush.durable import DurableRpc, DurableServer, WFlushRpc
 from rpsim.protocols.rflush.messages import CallMessage
 from rpsim.protocols.rflush.redolog import NONE, LoggedRequest, LogRing, Operator
+from rpsim.protocols.rflush.removals import LoggedCall
 from rpsim.protocols.scheme import Scheme
 
 Code = Generator[Any, Any, Any]
@@ -64,8 +65,7 @@ class RemovedInAnyOrder(WFlushRpc, name="wflush-rpc-twin-removed-in-any-order"):
     title = "recovery flushes all removals together"
 
     class Server(DurableServer):
-        def recover_unit(self, thread: Thread, unit: Any) -> Code:
-            ring = self.rings[unit]
+        def recover_ring(self, thread: Thread, ring: LogRing) -> Code:
             operators = yield from ring.scan(thread)
             for operator in operators:
                 yield from self.execute_again(thread, ring, operator)
@@ -81,8 +81,7 @@ class RecoveredBySlot(WFlushRpc, name="wflush-rpc-twin-recovered-by-slot"):
     title = "recovery executes the entries as they lie"
 
     class Server(DurableServer):
-        def recover_unit(self, thread: Thread, unit: Any) -> Code:
-            ring = self.rings[unit]
+        def recover_ring(self, thread: Thread, ring: LogRing) -> Code:
             operators = yield from ring.scan(thread)
             for operator in sorted(operators, key=lambda one: one.sequence % ring.slots):
                 yield from self.execute_again(thread, ring, operator)
@@ -96,7 +95,7 @@ class NotRecovered(WFlushRpc, name="wflush-rpc-twin-not-recovered"):
     title = "recovery leaves the log alone"
 
     class Server(DurableServer):
-        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+        def recover_ring(self, thread: Thread, ring: LogRing) -> Code:
             yield from ()
 
 
@@ -141,6 +140,41 @@ class BatchCutShort(WFlushRpc, name="wflush-rpc-twin-batch-cut-short"):
             yield from self.table.flush(thread, requests[0].object)
 
 
+class RemovedAsExecuted(WFlushRpc, name="wflush-rpc-twin-removed-as-executed"):
+    """An older batch that waits for another object is left, and undoes a newer call."""
+
+    title = "an entry is removed as soon as its call is executed"
+
+    class Server(DurableServer):
+        def remove(self, thread: Thread, call: LoggedCall) -> Code:
+            if not call.left:
+                yield from call.end.ring.clear(thread, call.sequence)
+                call.end.finished.add(call.sequence)
+                yield from call.end.tell(thread)
+                self.connections.step()
+
+
+class RecoveredByNumber(WFlushRpc, name="wflush-rpc-twin-recovered-by-number"):
+    """A client that has come back twice may have the first ring again, and older calls in the second one."""
+
+    title = "recovery goes through the logs as they lie"
+
+    class Server(DurableServer):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            for ring in self.rings:
+                yield from self.recover_ring(thread, ring)
+
+
+class TakenAsFound(WFlushRpc, name="wflush-rpc-twin-taken-as-found"):
+    """The polling thread may find a client's latest ring before the one that it had until then."""
+
+    title = "the calls of a later ring go before those of an earlier one"
+
+    class Server(DurableServer):
+        def take_rest(self, thread: Thread, end: DurableConnection) -> Code:
+            yield from ()
+
+
 class RecoveredUnflushed(WFlushRpc, name="wflush-rpc-twin-recovered-unflushed"):
     """The entry goes durably, and the object is in the cache."""
 
@@ -158,8 +192,7 @@ class RecoveredAndKept(WFlushRpc, name="wflush-rpc-twin-recovered-and-kept"):
     title = "recovery removes nothing"
 
     class Server(DurableServer):
-        def recover_unit(self, thread: Thread, unit: Any) -> Code:
-            ring = self.rings[unit]
+        def recover_ring(self, thread: Thread, ring: LogRing) -> Code:
             for operator in (yield from ring.scan(thread)):
                 yield from self.execute_again(thread, ring, operator)
 
@@ -179,8 +212,8 @@ TWINS: Mapping[str, type[DurableRpc]] = {
     kind.name.removeprefix("wflush-rpc-twin-"): kind
     for kind in (
         ExecutedBeforeDurable, RemovedBeforeDurable, RemovalUnflushed, RemovedInAnyOrder, RecoveredBySlot, NotRecovered,
-        ReadsAhead, OutOfOrder, BatchCutShort, RecoveredUnflushed, RecoveredAndKept,
-        RecoveredWhole,
+        ReadsAhead, OutOfOrder, BatchCutShort, RemovedAsExecuted, RecoveredByNumber, TakenAsFound, RecoveredUnflushed,
+        RecoveredAndKept, RecoveredWhole,
     )
 }  # fmt: skip
 for _kind in TWINS.values():

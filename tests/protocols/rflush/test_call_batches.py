@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.rflush import lists
 from rpsim.protocols.rflush.baselines import DaRpc
 from rpsim.protocols.rflush.batches import pack_writes, unpack_writes
 from rpsim.protocols.scheme import Scheme
@@ -86,6 +87,14 @@ def test_what_a_batch_has_written_survives_if_it_was_flushed(name, refuted):
     found = Explorer(run(name, WORK[:3], vary=VARY, keys=3, value="8 B"), conditions=CLAIMED).walk()
     assert found.exhaustive
     assert found.first.keys() & CLAIMED == refuted
+
+
+def test_a_batch_for_which_there_is_no_room_is_not_answered_as_done(monkeypatch):
+    """The lists have room for no item."""
+    monkeypatch.setattr(lists, "EXECUTIONS", 0)
+    work = batch(1, *({"process": 0, "f": "append", "object": name} for name in ("k0", "k1")))
+    result = run("darpc[model=append]", work, vary=VARY, keys=2)
+    assert [o.outcome for o in result.history.operations] == ["info"] * 2
 
 
 def test_a_system_without_batches_refuses_them():

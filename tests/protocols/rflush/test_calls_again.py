@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.rflush.paths import flag_of
-from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
 from rpsim.scenarios.run.failing import performed as with_failures
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.sim.errors import InputError
@@ -121,6 +121,19 @@ def test_a_client_is_heard_by_the_next_server_whatever_the_number_of_its_call(ca
     made = scenario("l5", work, **PLACE, crash={"fault": "server[0] process"})
     struck = run_with_fault(made, only_variant(made), 1_900_000_000)
     assert struck.finished and {o.outcome for o in struck.result.history.operations} == {"ok"}
+@pytest.mark.parametrize("name", ["farm", "darpc", "rfp"])
+def test_nothing_of_a_broken_connection_lands_behind_the_one_that_replaces_it(name):
+    """The client's end breaks, and the server's would go on placing what it has accepted: into the same slot."""
+    made = scenario(name, [put(0, "k0"), get(0, "k0", at_ns=20_000), put(0, "k0"), get(0, "k0")], **PLACE)
+    of = AssembledVariant(made, only_variant(made))
+    clock, (end, *_) = of.system.clock, of.at_work.roles["server"][0].connections
+    clock.run_until(clock.until(21_000_000))
+    before = {end.requests.other, end.replies.qp}
+    for qp in before:
+        qp.peer.fail()
+    clock.run_until(of.finished)
+    assert [(o.outcome, o.result) for o in of.history.operations if o.f == "get"] == [("ok", 1), ("ok", 3)]
+    assert all(qp.error for qp in before)
 
 
 def test_a_time_of_nothing_is_refused():

@@ -103,6 +103,33 @@ def test_the_history_says_too_when_recovery_has_executed_a_call():
     history = run_with_fault(made, only_variant(made), 7_000_000).result.history
     first, second = history.operations[:2]
     assert second.return_ps < 7_000_000 < first.applied_ps < second.applied_ps < 20_000_000
+WAITS = [put(0, "k1")] * 2 + [*batch(1, put(0, "k0"), put(0, "k1")), put(0, "k0", at_ns=15_000), get(0, "k1", 52_000)]
+"""The batch is executed on k0 and waits for k1, while the next put of k0 is acknowledged and executed."""
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("wflush-rpc", set()), (TWINS["removed-as-executed"].name, {Condition.NO_LOST_ACK, Condition.DURABLE})],
+)
+def test_a_batch_that_waits_for_one_object_undoes_no_newer_call_on_another(name, found):
+    work = {"kind": "schedule", "operations": WAITS, "work": "20 us"}
+    assert refuted(name, work, keys=2, roles={"server": {"threads": 2}}) == found
+
+
+def test_entries_that_have_waited_are_removed_in_turn_and_every_slot_is_free_at_the_end():
+    """Three calls wait for the first batch: two batches that meet it in an object, and one that meets these."""
+    work = [
+        put(0, "k1"), put(0, "k1"), *batch(1, put(0, "k0"), put(0, "k1")), *batch(2, put(0, "k0"), put(0, "k2")),
+        *batch(3, put(0, "k2"), put(0, "k0"), put(0, "k2")), get(0, "k1", at_ns=200_000),
+    ]  # fmt: skip
+    result = run(
+        "wflush-rpc[slots=8]", {"kind": "schedule", "operations": work, "work": "20 us"},
+        vary=vary(), keys=3, roles={"server": {"threads": 3}},
+    )  # fmt: skip
+    server = result.scheme.roles["server"][0]
+    end, pm = server.connections.all[0], server.node.memory["pm"]
+    words = {pm.space.read(result.system.clock.now_ps, end.ring.operator(slot) - pm.base, 8) for slot in range(8)}
+    assert words == {bytes(8)} and end.removed == 5
 
 
 def test_a_ring_has_room_for_the_largest_batch_and_an_entry_says_what_it_has():

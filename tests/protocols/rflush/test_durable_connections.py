@@ -6,18 +6,41 @@ from typing import Any
 
 import pytest
 
+from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.rflush.redolog import NONE, Operator
 from rpsim.scenarios.run.draws import Planned
 from rpsim.scenarios.run.experiment import AssembledVariant
+from rpsim.validation.crash.explorer import Explorer
+from rpsim.validation.histories.check import check_history
+from rpsim.validation.histories.read import parse_history
 
 from ...small import get, only_variant, put, scenario
+from .durable_twins import TWINS, registered
 
 FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
 
 
-def assembled(name: str, work: Any, **more: Any) -> AssembledVariant:
+@pytest.fixture(autouse=True)
+def _twins_are_known():
+    with registered():
+        yield
+
+
+def assembled(name: str, work: Any, *, observer: bool = True, **more: Any) -> AssembledVariant:
     made = scenario(name, work, vary={"platform": ["rflush-testbed"], "ddio": ["off"], "domain": ["adr"]}, **more)
-    return AssembledVariant(made, only_variant(made), observer=True)
+    return AssembledVariant(made, only_variant(made), observer=observer)
+
+
+def broken(of: AssembledVariant, *at_ps: int) -> None:
+    """The connections that there are break at these instants, and nobody dies; then to the run's end."""
+    for instant_ps in at_ps:
+        of.system.clock.run_until(of.system.clock.until(instant_ps))
+        for end in of.at_work.roles["server"][0].connections.all:
+            if end.client is not None and not end.client.gone:
+                for qp in end.client.pairs:
+                    qp.peer.fail()
+                    qp.fail()
+    of.system.clock.run_until(of.finished)
 
 
 def calls(process: int, puts: int) -> list[Planned]:
@@ -140,3 +163,58 @@ def test_what_lies_in_a_ring_without_a_client_is_no_call():
     of.system.clock.run_until(of.finished)
     of.system.clock.run_until(of.system.clock.until(50_000_000))
     assert left in operators(of) and server.connections.all[1].next == 1
+
+
+LOST = {Condition.NO_LOST_ACK, Condition.DURABLE}
+CAME_BACK_TWICE = [put(0, "k0", at_ns=1_000 * us) for us in (0, 35, 45, 48, 51, 65, 70)] + [get(0, "k1", 200_000)]
+"""The ring of before has calls that were acknowledged, and the first one, which is at rest by then, has the latest."""
+CAME_BACK_ONCE = [
+    *[put(0, "k1")] * 2, {**put(0, "k0"), "batch": 1}, {**put(0, "k1"), "batch": 1}, put(0, "k0", at_ns=12_000),
+    put(0, "k0", at_ns=15_000), get(0, "k0", 90_000),
+]  # fmt: skip
+"""A batch in the former ring waits for k1, while a put of k0 by the new ring is executed."""
+
+
+@pytest.mark.parametrize(
+    ("name", "work", "at_ps", "found"),
+    [
+        ("wflush-rpc", CAME_BACK_TWICE, (30_000_000, 60_000_000), set()),
+        (TWINS["recovered-by-number"].name, CAME_BACK_TWICE, (30_000_000, 60_000_000), LOST),
+        ("wflush-rpc", CAME_BACK_ONCE, (11_000_000,), set()),
+        (TWINS["removed-as-executed"].name, CAME_BACK_ONCE, (11_000_000,), LOST),
+    ],
+)
+def test_who_comes_back_loses_no_call_whichever_ring_has_it(name, work, at_ps, found):
+    slow = {"kind": "schedule", "operations": work, "work": "20 us"}
+    threads = 1 if work is CAME_BACK_TWICE else 2
+    of = assembled(name, slow, observer=False, keys=2, roles={"server": {"threads": threads}})
+    broken(of, *at_ps)
+    judged = Explorer(of.result(), conditions=LOST).walk()
+    assert judged.exhaustive and judged.first.keys() & LOST == found
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "verdict"), [("wflush-rpc", 5, "holds"), (TWINS["taken-as-found"].name, 4, "violated")]
+)
+def test_what_a_former_ring_has_is_taken_before_what_comes_by_the_next_one(name, reads, verdict):
+    """The polling thread is away while two puts by the second ring are acknowledged, and a get comes by the first."""
+    away = [{"core": "server[0] core 0", "at": "41 us", "for": "40 us"}]
+    work = [*(put(0, "k0", at_ns=1_000 * us) for us in (0, 25, 30, 45, 49)), get(0, "k0", at_ns=56_000)]
+    of = assembled(name, work, observer=False, outages=away)
+    broken(of, 20_000_000, 54_000_000)
+    assert [o.outcome for o in of.history.operations] == ["ok", "info", "ok", "ok", "ok", "ok"]
+    assert of.history.operations[-1].result == reads
+    result = of.result()
+    report = check_history(parse_history("\n".join(result.history.lines(result.initial)), "the run"))
+    assert report.verdicts["linearizable"].verdict == verdict
+
+
+def test_of_a_batch_whose_writes_are_durable_only_the_reads_are_tried_again():
+    """The connection breaks while the server works for the read, which waits behind the batch's own put."""
+    work = [{**put(0, "k0"), "batch": 1}, {**get(0, "k0"), "batch": 1}, {**get(0, "k1"), "batch": 1}]
+    of = assembled("wflush-rpc", {"kind": "schedule", "operations": work, "work": "20 us"}, observer=False, keys=2)
+    broken(of, 10_000_000)
+    assert [(o.f, o.outcome, o.result) for o in of.history.operations] == [
+        ("put", "ok", None), ("get", "ok", 1), ("get", "ok", 0)
+    ]  # fmt: skip
+    assert of.at_work.roles["server"][0].connections.all[1].next == 1

@@ -140,7 +140,8 @@ def test_a_reader_that_pauses_does_not_walk_into_a_block_that_is_used_again(look
         monkeypatch.setattr(frontend, "read_shared", without_numbers)
     work = [insert(f"k{(turn * turn + turn // 5) % 7}") for turn in range(250)]
     work += [find(f"k{turn % 7}", 1) | {"at": f"{60 + turn * 20} us"} for turn in range(30)]
-    outages = [{"core": "client[1] core 0", "at": f"{62.5 + turn * 20} us", "for": "150 us"} for turn in range(0, 30, 9)]
+    pauses_us = [62.5 + turn * 20 for turn in range(0, 30, 9)]
+    outages = [{"core": "client[1] core 0", "at": f"{at_us} us", "for": "150 us"} for at_us in pauses_us]
     clients = {"client": {"machines": 2}}
     result = run("hash-table on rnvm-r", work, keys=7, vary=vary(), roles=clients, outages=outages)
     found = [one.result for one in result.history.operations if one.f == "find"]
