@@ -199,6 +199,11 @@ class Node:
             if old.traced:
                 new.space.restore(partial(line, old.number))
 
+    def shows(self, address: int, length: int) -> bytes:
+        """What its memory shows now, to somebody who looks from outside: it takes no simulated time, unlike a load."""
+        device, offset = self.memory.locate(address)
+        return device.space.read(self.system.clock.now_ps, offset, length)
+
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """While its software begins again: memory that lasts holds what it held, and no initial contents."""
