@@ -205,6 +205,11 @@ class Node:
         for socket in self._lost:
             socket.power_is_back()
 
+    def shows(self, address: int, length: int) -> bytes:
+        """What its memory shows now, to somebody who looks from outside: it takes no simulated time, unlike a load."""
+        device, offset = self.memory.locate(address)
+        return device.space.read(self.system.clock.now_ps, offset, length)
+
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """While its software begins again: memory that lasts holds what it held, and no initial contents."""

@@ -112,6 +112,12 @@ class Role:
     def start(self) -> None:
         """Start the code that runs by itself: threads that serve requests, background threads."""
 
+    def at_rest(self) -> bool:
+        """Whether it has nothing left to do of what clients have asked for; no simulated time passes. An explored run,
+        which ends when all operations have returned, goes on until every role's machines are at rest.
+        """
+        return True
+
     def count(self, name: str, number: int = 1) -> None:
         """Count ``number`` more of what is called ``name`` on this machine, outside of any operation.
 
@@ -194,6 +200,11 @@ class Role:
     def opaque(cls) -> bool:
         """Whether it recovers in its own way, as one whole, and not unit by unit."""
         return cls.recover is not Role.recover
+
+    @classmethod
+    def comes_to_rest(cls) -> bool:
+        """Whether it says when it is at rest."""
+        return cls.at_rest is not Role.at_rest
 
     @classmethod
     def takes_over(cls) -> bool:

@@ -129,6 +129,12 @@ class DurableSession:
         """The number of the next call."""
         return self.written + 1
 
+    def at_rest(self, node: Node) -> bool:
+        """Whether the server has told this machine that all calls are removed, or the connection is broken, looked at
+        from outside.
+        """
+        return self.requests.qp.error or int.from_bytes(node.shows(self.count, WORD), "little") >= self.written
+
     def room(self) -> Code:
         """Until there is a free slot: read how many entries are removed, if need be wait for more."""
         while self.number - self.removed > self.ring.slots:

@@ -70,10 +70,18 @@ class DurableClient(Role, invokes=True):
         self.server: DurableServer = self.scheme.roles["server"][0]
         self.refused: list[Signal] = []
         """Of processes that wait for a ring."""
+        self.processes: list[DurableProcess] = []
 
     @override
     def connect(self, thread: Thread) -> DurableProcess:
-        return DurableProcess(thread, self.server.connections.admit(thread, self.node))
+        process = DurableProcess(thread, self.server.connections.admit(thread, self.node))
+        self.processes.append(process)
+        return process
+
+    @override
+    def at_rest(self) -> bool:
+        """Whether every call of a connection that still stands has been executed and removed, as the server tells."""
+        return all(process.session is None or process.session.at_rest(self.node) for process in self.processes)
 
     @override
     def perform(self, process: DurableProcess, request: Request) -> Code:
@@ -205,6 +213,12 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             process.start(self.dispatcher.work(self.node.thread(2 + worker, f"{name} worker {worker}")))
         process.start(self.connections.look_after())
         self.listener.listen()
+
+    @override
+    def at_rest(self) -> bool:
+        """Whether no log has an entry, and no ring's client is gone that may still have calls on their way."""
+        logs = all(ring.empty(self.node) for ring in self.rings)
+        return logs and not any(end.client is not None and end.client.gone for end in self.connections.all)
 
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:

@@ -104,6 +104,10 @@ class LogRing:
                 found.append(operator)
         return sorted(found, key=lambda operator: operator.sequence)
 
+    def empty(self, node: Node) -> bool:
+        """Whether no slot has an operator, looked at from outside."""
+        return all(node.shows(self.operator(slot), WORD) == NONE for slot in range(self.slots))
+
     def clear(self, thread: Thread, sequence: int, durably: bool = True) -> Code:
         """Remove an entry: once that is durable, its slot may be used again."""
         yield from thread.store(self.operator(sequence), NONE)

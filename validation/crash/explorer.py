@@ -26,7 +26,18 @@ from .nested import OutcomesAgain, Recoveries
 from .opaque import WholeTree
 from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
 from .restart import Restart
-from .subjects import Follower, Subject, by_object, concerned, follow, follower, judgeable, run_on, subjects
+from .subjects import (
+    REST_WITHIN_PS,
+    Follower,
+    Subject,
+    by_object,
+    concerned,
+    follow,
+    follower,
+    judgeable,
+    run_on,
+    subjects,
+)
 from .subjects import events as events_of
 
 ASKED = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE)
@@ -37,11 +48,14 @@ IMAGES_PER_STATE = 4096
 WHEN_IN_VAIN = 32
 """After how many, once one was given up: nothing holds any more, and what is broken shows in few images or in none."""
 
+_ALL = "all instants of the schedule"
 _OVER = (
-    "all instants of the schedule and all images of the lines that recovery and reads look at; "
+    f"{_ALL} and all images of the lines that recovery and reads look at; "
     "writes of different channels to one line in the schedule's order, at most one torn write a line"
 )
-_OVER_TIMED = "all instants of the schedule, each with the one image that its timing leaves"
+_OVER_TIMED = f"{_ALL}, each with the one image that its timing leaves"
+_AT_REST = f"{_ALL} (which went on after the last return until every machine was at rest)"
+_RESTLESS = f"{_ALL} until {REST_WITHIN_PS // 10**9} ms after the last return, when not every machine was at rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +177,7 @@ class Explorer:
         self.result = result
         self._since_ps = since_ps
         self._torn = torn
-        run_on(result, judgeable(result, conditions))
+        self._at_rest = run_on(result, judgeable(result, conditions))
         self.restart = Restart(result)
         with seldom_collecting():
             self.views = self.restart.views()
@@ -275,8 +289,8 @@ class Explorer:
         sample: int | None,
         progress: Callable[[float], None] | None,
     ) -> Exploration:
-        over = _OVER_TIMED if self._timed else _OVER
-        found = Exploration(timed=self._timed, over=over, violating_states=dict.fromkeys(sorted(self._conditions), 0))
+        violating = dict.fromkeys(sorted(self._conditions), 0)
+        found = Exploration(exhaustive=self._at_rest, timed=self._timed, over=self._over(), violating_states=violating)
         instants = self.instants()
         looked_at = self._sampled(len(instants), sample, found)
         dirty: set[Hashable] = set(self._objects)  # objects to judge
@@ -311,6 +325,14 @@ class Explorer:
                 progress((turn + 1) / len(instants))
         found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
         return found
+
+    def _over(self) -> str:
+        """What the walk is over, unless it ends before."""
+        if not self._at_rest:
+            return _RESTLESS
+        over = _OVER_TIMED if self._timed else _OVER
+        goes_on = any(role.comes_to_rest() for role in self.result.scheme.machines())
+        return over.replace(_ALL, _AT_REST) if goes_on else over
 
     def _still_open(self, found: Exploration) -> tuple[Set[Condition], Set[Condition]]:
         """What a violation of would still be news: of an object of which no update has returned, and of another."""

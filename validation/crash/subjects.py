@@ -29,6 +29,12 @@ Follower = RegisterHistory | RemovableHistory | JudgedHistory
 
 TOGETHER = frozenset({Condition.BUFFERED, Condition.BUFFERED_CUT})
 """The conditions that are not local."""
+REST_WITHIN_PS = 10_000_000_000
+"""For so long after its last return a run goes on whose machines do not come to rest: a choice, a hundred times the
+work of a call of ``rpc-heavy``.
+"""
+REST_LOOK_PS = 1_000_000
+"""The time from one look at whether they are at rest to the next, or a sixteenth of the time so far if that is more."""
 AGED = "aged"
 """The kind of an event at which nothing happens but that an update is as old as ``bounded_loss`` allows for."""
 
@@ -167,14 +173,22 @@ def events(result: RunResult, conditions: Collection[Condition]) -> Iterator[tup
                 yield o.return_ps + result.loss_ps + 1, AGED, o
 
 
-def run_on(result: RunResult, conditions: Collection[Condition]) -> None:
-    """Where ``bounded_loss`` is asked for, let a run that has ended go on until its last update is old enough: servers
-    may make durable by then what nobody waits for.
+def run_on(result: RunResult, conditions: Collection[Condition]) -> bool:
+    """Let a run go on whose operations have returned: servers may go on with what nobody waits for. It ends when all
+    machines are at rest (:meth:`.Role.at_rest`), where ``bounded_loss`` is asked for not before its last update is old
+    enough. Returns whether they came to rest in time.
     """
     clock = result.system.clock
+    returned_ps = max((o.return_ps for o in result.history.operations if o.return_ps is not None), default=0)
+    while not all(role.at_rest() for role in result.scheme.machines()):
+        past_ps = clock.now_ps - returned_ps
+        if past_ps >= REST_WITHIN_PS:
+            return False
+        clock.run_until(clock.now_ps + min(max(REST_LOOK_PS, past_ps // 16), REST_WITHIN_PS - past_ps))
     last_ps = max((at_ps for at_ps, kind, _ in events(result, conditions) if kind == AGED), default=0)
     if last_ps >= clock.now_ps:
         clock.run_until(last_ps + 1)
+    return True
 
 
 def one_writer(scenario: Scenario, variant: Variant) -> bool:
