@@ -282,6 +282,8 @@ class Process:
         self._domains: list[ProtectionDomain] = []
         self.sockets: list[Socket] = []
         """Those that are closed when it ends."""
+        self.ends = 0
+        """How often it has died: under its name the machine may start another."""
 
     def start(self, code: Generator[Any, Any, Any]) -> simpy.Process:
         """Run a thread's code from now on; done when it returns, or when the process ends."""
@@ -324,6 +326,7 @@ class Process:
         ``told``, nobody sends one, as where a whole virtual machine is gone.
         """
         self.stop()
+        self.ends += 1
         for domain in self._domains:
             for qp in domain.queue_pairs:
                 qp.destroy()

@@ -80,10 +80,14 @@ class Role:
     """The option of the scheme that says how many machines play it."""
     at_least_by: ClassVar[str | None] = None
     """The option that says how many machines play it at least, and if a scenario says nothing."""
+    hosts: ClassVar[bool] = False
+    """Whether the machine of its processes also holds, in memory that lasts, all that they read: the first one alone
+    plays it. After a power failure it comes back as a server does, and a fresh client is another process there.
+    """
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the twelve attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the thirteen attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -219,7 +223,7 @@ class Role:
 
 _NEEDS = (
     "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "core_type",
-    "counted_by", "at_least_by",
+    "counted_by", "at_least_by", "hosts",
 )  # fmt: skip
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""
@@ -395,6 +399,13 @@ class Scheme(ABC):
     def lost(self, role: str) -> list[Any]:
         """The instances of a role that never come back."""
         return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
+
+    @classmethod
+    def comes_back(cls, part: Failing) -> bool:
+        """Whether power returns to a machine that failed so, with what its memory then holds: clients' machines are
+        gone for good, but for one that hosts what is read (:attr:`Role.hosts`).
+        """
+        return part.kind == POWER and (not part.client or cls.role_types[part.role].hosts)
 
     def standing(self, role: str) -> list[Any]:
         """The instances of a role that have not failed."""

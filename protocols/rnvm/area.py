@@ -41,6 +41,8 @@ PAGE_BYTES = 4096
 """Memory is registered from the beginning of a page on: a front-end may READ all of it into its cache."""
 EACH_BYTES = 1 << 16
 """Address space for the data of an object or an update; memory is there where it is written."""
+BLOCKS_EACH = 11
+"""The same in blocks, at least: the surplus that a front-end may keep, and some for whoever takes over after it."""
 NAME_LINES = 5
 """The name, the sequence number, both LPNs, and the word that says which data are taken: each has a line."""
 
@@ -144,8 +146,9 @@ class AreaLayout(NamedTuple):
         count, sizes = scheme.structures(), scheme.sizes
         start = pm.allocate(NAME_LINES * LINE * count, "naming", item_bytes=LINE)
         room = (pm.base + pm.space.size_bytes - start) // (2 * count) - 6 * log_bytes
-        most = min(EACH_BYTES * (len(sizes.objects) + sizes.updates + 1), room // LINE * LINE)
         root_bytes, block_bytes = scheme.algorithm.root_bytes, scheme.mode.block_bytes()  # type: ignore[attr-defined]
+        each = max(EACH_BYTES, BLOCKS_EACH * block_bytes)
+        most = min(each * (len(sizes.objects) + sizes.updates + 1), room // LINE * LINE)
         areas = [
             Area(pm, turn, start + turn * NAME_LINES * LINE, root_bytes, log_bytes, most, block_bytes)
             for turn in range(count)

@@ -18,12 +18,15 @@ from typing import Any
 
 from typing_extensions import override
 
+from ...sim.errors import InputError, Mistake
 from ..objects import REMOVES, TAKES_OUT
+from ..scheme import OperationFailed, OutcomeUnknown, Request
+from ..structures.space import NoRoom
 from ..structures.structure import Operation
 from .area import Area, word_of
 from .frontend import FrontEnd, FrontEndSession, OpenStructure
 from .link import Link
-from .records import Logged, Position, lines_of, operation_bytes, operation_of, record
+from .records import LINE, Logged, Position, lines_of, operation_bytes, operation_of, record
 from .spaces import LoggedSpace, Outstanding, RemoteSpace
 
 Code = Generator[Any, Any, Any]
@@ -136,6 +139,9 @@ class BatchFrontEnd(FrontEnd):
         log = space.area.operation_log
         body = operation_bytes(operation, self.scheme.words())
         lines = lines_of(len(body))
+        if lines > log.lines:
+            found = f"an operation of {lines * LINE} B in a log of {log.lines * LINE} B"
+            raise InputError(Mistake(found, f"[log={lines * LINE} B] or more", field="scheme"))
         if space.operations_used + lines > log.lines:
             yield from self.make_room(held, space, lines)
         yield from space.link.thread.crc32_of(body)
@@ -156,6 +162,18 @@ class BatchFrontEnd(FrontEnd):
             yield from self.send_batch(held, space)
         while space.operations_used + lines > space.area.operation_log.lines and space.outstanding:
             yield from space.look_at_lpn()
+
+    @override
+    def perform(self, session: FrontEndSession, request: Request) -> Code:
+        """Where a batch finds no room, what is logged of it is executed again: nobody can say what comes of it."""
+        try:
+            return (yield from super().perform(session, request))
+        except OperationFailed as error:
+            number, operation = self.scheme.operation(request)
+            logged = any(operation == each for _, each in session.unfinished.get(number, ()))
+            if logged and isinstance(error.__cause__, NoRoom):
+                raise OutcomeUnknown(str(error)) from error
+            raise
 
     @override
     def lose(self, session: FrontEndSession, number: int) -> None:

@@ -7,24 +7,28 @@ inconsistent: it claims nothing.
 What is open there is read so. The algorithm loads from its own memory; each range that it changes is stored, flushed
 and fenced at once. An operation's changes are one record, as in rNVM's memory log, that is posted to the other machine
 and never awaited; nobody replays it, and the ring is written round and round. In batches, changes wait in DRAM, are
-merged, stored and flushed together, and are one record. After a reboot the machine goes on with its memory as it is.
+merged, stored and flushed together, and are one record. What a transaction takes out is free once that is stored. After
+a reboot the machine goes on with its memory as it is. While the other machine does not answer there is no log, and work
+goes on without it; it begins again where it would go on when that machine listens. A process that takes a structure
+over from one that lives has it store its batch before; from a dead one it has what memory holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typing_extensions import override
 
 from ...models.cpu import Thread
-from ...models.system import Node
+from ...models.system import Node, Process
 from ...sim.errors import InputError, Mistake
 from ..scheme import Role
 from ..structures.space import Range
 from ..structures.structure import StructureOperation
 from .area import FIRST, Area, AreaLayout, Loading, Ring
-from .backend import PlainBackEnd
+from .backend import BROKEN, PlainBackEnd, Writer
 from .batches import BatchFrontEnd, BatchSpace
 from .frontend import FrontEnd, FrontEndSession, OpenStructure
 from .link import Link
@@ -58,6 +62,7 @@ class LogKeeper(PlainBackEnd):
     def begin(self) -> None:
         self.areas = self.host.areas
         super().begin()
+        self.writers = self.host.writers
 
     @override
     def start(self) -> None:
@@ -126,14 +131,28 @@ class LocalSpace(LoggedSpace):
         writes = merged(self.writes) if merge else self.writes
         self.published.clear()
         body = transaction(writes)
+        self.fits(body)
+        self.writes = []
+        freed, self.freed = self.freed, []
+        for address, length in freed:  # what takes them out is durable
+            yield from RemoteSpace.free(self, address, length)
+        yield from self.post(body)
+
+    def fits(self, body: bytes) -> None:
+        """Raise InputError for a transaction that is larger than the log."""
         if lines_of(len(body)) > self.log.lines:
             found = f"a transaction of {lines_of(len(body)) * LINE} B in a log of {self.log.lines * LINE} B"
             raise InputError(Mistake(found, "a larger log, or a smaller batch", field="scheme"))
-        self.writes = []
+
+    def post(self, body: bytes) -> Code:
+        """Send a transaction's record to the other machine, if that answers."""
+        if self.link.broken:
+            return
         yield from self.link.thread.crc32_of(body)
         place, sequence = self.log.at(self.tail), self.tail.sequence
         self.tail = self.log.behind(self.tail, len(body))
-        yield from self.link.log(place, record(sequence, body), awaited=False)
+        with suppress(*BROKEN):  # nobody waits for it
+            yield from self.link.log(place, record(sequence, body), awaited=False)
 
 
 class LocalBatchSpace(LocalSpace, BatchSpace):
@@ -161,11 +180,13 @@ class LocalBatchSpace(LocalSpace, BatchSpace):
         """Store a batch's merged changes, flush their lines, and post the record."""
         thread = self.link.thread
         self.writes = merged(self.writes)
+        self.fits(transaction(self.writes))
         for address, data in self.writes:
             yield from thread.store(address, data)
             yield from self.flush_lines(thread, address, len(data))
         yield from thread.sfence()
         self.kept.clear()
+        self.unfinished.clear()
         yield from super().commit(awaited=awaited)
 
     def flush_lines(self, thread: Thread, address: int, length: int) -> Code:
@@ -173,7 +194,21 @@ class LocalBatchSpace(LocalSpace, BatchSpace):
         yield from getattr(thread, self.host.cpu.flush_instruction)(address, length)
 
 
-class SymmetricFrontEnd(FrontEnd, memory=("dram", "pm")):
+class Holder(NamedTuple):
+    """The process that writes a structure, as the machine's memory says."""
+
+    held: OpenStructure
+    process: Process
+    ends: int
+    """How often a process of its name had died before it."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has not died."""
+        return self.process.ends == self.ends
+
+
+class SymmetricFrontEnd(FrontEnd, memory=("dram", "pm"), hosts=True):
     """A machine with its structures, and its processes.
 
     All of the structures are on the first machine of the role, so the processes have to be there as well.
@@ -196,6 +231,12 @@ class SymmetricFrontEnd(FrontEnd, memory=("dram", "pm")):
     def begin(self) -> None:
         super().begin()
         self.heaps = [area.bitmap() for area in self.areas if area.block_bytes]
+        self.holders: dict[int, Holder] = {}
+        """By structure: who writes it."""
+        self.writers: dict[int, Writer] = {}
+        """The same, as the other machine's end of it."""
+        for keeper in self.scheme.roles["server"]:
+            keeper.areas, keeper.writers = self.areas, self.writers
 
     @override
     def allocator(self, link: Link, area: Area, space: RemoteSpace) -> BlockSource:
@@ -228,8 +269,46 @@ class SymmetricFrontEnd(FrontEnd, memory=("dram", "pm")):
         return space
 
     @override
+    def hold(self, session: FrontEndSession, area: Area, *, writes: bool) -> OpenStructure:
+        held = super().hold(session, area, writes=writes)
+        if writes and area.number not in self.holders:
+            self.note(session, held)
+        return held
+
+    def note(self, session: FrontEndSession, held: OpenStructure) -> None:
+        """From now on this process writes the structure."""
+        process = self.node.process(session.thread.name)
+        self.holders[held.area.number] = Holder(held, process, process.ends)
+
+    @override
+    def holding(self, session: FrontEndSession, number: int, operation: StructureOperation) -> Code:
+        """What a session holds stays when the other machine is gone: the structure is here, only the log is there."""
+        held = session.held.get(number)
+        if held is not None:
+            reads, now = operation.f not in self.scheme.updates, self.writers.get(number)
+            if reads if held.writer is None else held.writer is now:
+                if held.space.link.broken and self.server.listener.listening:
+                    self.link_again(session, held)
+                return held
+        return (yield from super().holding(session, number, operation))
+
+    def link_again(self, session: FrontEndSession, held: OpenStructure) -> None:
+        """Connect with what listens on the other machine now; the space goes on as it is."""
+        space, most = held.space, self.most_bytes(held.area)
+        space.link = session.links[held.area.number] = Link(session.thread, self.node, self.server, most, space.link)
+        if held.writer is not None:
+            held.writer.ends = space.link.ends()
+
+    @override
     def take_structure_over(self, session: FrontEndSession, held: OpenStructure) -> Code:
-        """The structure is as the memory has it."""
+        """The structure is as the memory has it, once a process that lives has stored what it has done."""
+        before = self.holders[held.area.number]
+        if before.lives and before.held is not held:
+            yield from self.settle(before.held)
+        self.note(session, held)
+
+    def settle(self, held: OpenStructure) -> Code:
+        """Have all stored that has been done with a structure."""
         yield from ()
 
 
@@ -252,3 +331,21 @@ class SymmetricBatchFrontEnd(SymmetricFrontEnd, BatchFrontEnd):
         assert isinstance(space, LocalBatchSpace)
         place = space.collected + len(space.waiting) % self.batch() * LINE
         yield from space.link.thread.store(place, body[:LINE])
+        space.unfinished.append((0, operation))
+
+    @override
+    def take_structure_over(self, session: FrontEndSession, held: OpenStructure) -> Code:
+        """What this process could not store for want of room waits again."""
+        yield from super().take_structure_over(session, held)
+        space = held.space
+        assert isinstance(space, LocalBatchSpace)
+        for _, operation in session.unfinished.pop(held.area.number, []):
+            yield from self.append(held, space, operation)
+            space.waiting.append(operation)
+
+    @override
+    def settle(self, held: OpenStructure) -> Code:
+        space = held.space
+        assert isinstance(space, LocalBatchSpace)
+        if space.waiting or space.performed:
+            yield from self.send_batch(held, space)

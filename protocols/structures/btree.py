@@ -133,13 +133,16 @@ class BTree(Algorithm):
             return vector.results
         root = number_in((yield from self.space.read(self.root, WORD)))
         levels = (yield from self._descend(vector, root)) if root else []
+        gone: list[int] = []
         if levels:
-            yield from self._change_leaves(vector, levels[-1], len(levels))
+            gone = yield from self._change_leaves(vector, levels[-1], len(levels))
             placed = yield from self._ascend(levels)
         else:
             placed = yield from self._plant(vector)
         if placed[0][1] != root or len(placed) > 1:
             yield from self.space.publish(self.root, word_of((yield from self._crown(placed, max(1, len(levels))))))
+        for record in gone:  # not before its leaf has left it: a block is used again at once
+            yield from self.space.free(record, self.value_bytes)
         return vector.results
 
     # down ----------------------------------------------------------------------------------------------------
@@ -204,8 +207,11 @@ class BTree(Algorithm):
 
     # in the leaves -------------------------------------------------------------------------------------------
     def _change_leaves(self, vector: Vector, leaves: Sequence[NodeVisit], depth: int) -> Code:
-        """Resolve the keys of a vector, and note what changes in each leaf; records are read together."""
-        found = []
+        """Resolve the keys of a vector, and note what changes in each leaf; records are read together.
+
+        Returns the records of deleted entries, unless old versions of the tree keep them.
+        """
+        found, gone = [], list[int]()
         for visit in leaves:
             for at in range(visit.begin, visit.end):
                 position, there = yield from self._search(visit, vector.keys[at])
@@ -227,6 +233,9 @@ class BTree(Algorithm):
                 continue
             entry = None if outcome.value is None else (yield from self._entry(vector.keys[at], outcome.value))
             visit.changes.append(NodeChange(position - there, there, entry))
+            if outcome.value is None and word is not None and not self.inline and self.in_place:
+                gone.append(number_in(word))
+        return gone
 
     def _entry(self, key: int, value: bytes) -> Code:
         """A leaf's entry for a value, which is written to a record of its own if it is longer than a word."""

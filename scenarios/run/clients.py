@@ -38,6 +38,8 @@ class ClientWork:
         self._repeats = bool(operations) and operations[0].process in experiment.repeating
         self._held: list[Number] = []
         """The blocks that it has allocated, oldest first."""
+        self._taken: dict[Hashable, list[Any]] = {}
+        """By object: what came of taking out until nothing comes."""
         self._pause_ps = _pauses(experiment, operations)
         self._group: list[Planned] = []
         self.made: list[Operation] = []
@@ -123,8 +125,20 @@ class ClientWork:
                 self._held.append(result)
         if metered is not None:
             metered.ended(operation, thread, span)
-        if group[0].until_empty and outcome == "ok" and operation.result is not None:
+        if (
+            group[0].until_empty
+            and outcome == "ok"
+            and operation.result is not None
+            and not self._begins_again(operation)
+        ):
             self._waiting.appendleft(group)
+
+    def _begins_again(self, operation: Operation) -> bool:
+        """Whether an object never gets empty: more has come of it than there was, and the same again."""
+        sizes, items = self._experiment.at_work.sizes, self._taken.setdefault(operation.object, [])
+        again = len(items) >= sizes.updates + len(sizes.objects) and operation.result in items
+        items.append(operation.result)
+        return again
 
     def _again(self) -> None:
         """What is under way is sent again: it is the same operation."""

@@ -52,8 +52,9 @@ class AssembledVariant:
 
     Schedule 0 is the undisturbed one; in others the scenario's perturbations are drawn from the seed: servers' cores
     pause now and then, hardware chooses otherwise. ``watched`` notes where cores might pause, and when packets leave.
-    ``observer`` adds a client machine that takes no part. ``platform`` stands for the one that the variant names.
-    A ``metered`` run has the figures of ``metered.py`` besides, at the same instants.
+    ``observer`` adds a client machine that takes no part, or a core to the one that hosts what is read. ``platform``
+    stands for the one that the variant names. A ``metered`` run has the figures of ``metered.py`` besides, at the same
+    instants.
     """
 
     def __init__(
@@ -221,7 +222,8 @@ def build_system(
     draws: str = "",
     metered: bool = False,
 ) -> System:
-    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer.
+    """The machines that a scheme's roles need, as many as the scenario says, and one more client for an observer:
+    a machine, or a core of the one that hosts what is read.
 
     ``draws`` names the stream of the hardware's random choices: another name, other draws.
     """
@@ -235,9 +237,9 @@ def build_system(
             machines = int(kind.option(role.counted_by))
         else:
             machines = max(count.machines, 1 if role.at_least_by is None else int(kind.option(role.at_least_by)))
-        machines += observer and role.invokes
+        machines += observer and role.invokes and not role.hosts
         spec = NodeSpec(
-            count.cores or threads,
+            (count.cores or threads) + (observer and role.hosts),
             role.memory,
             fair=any(load.kind == "compute" for load in count.background) or (count.cores or threads) < threads,
             shared=count.cores is not None,

@@ -4,7 +4,8 @@ The replay takes the way that the run took, because every random choice is drawn
 fails is back ``crash.down`` later: cold, without queue pairs, its memory as the strike says, line by line when somebody
 first looks. Machines recover in the scheme's order (``Scheme.recovery``); those that stand go on with the code that
 they run, beside their part in the recovery, where the scheme gives them one. After the survivors have finished the
-operations that they still had, a fresh client on a machine of its own reads every object.
+operations that they still had, a fresh client reads every object, on a machine of its own; where clients' machine hosts
+what they read, as another process there, behind a power failure of that machine too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...models.fabric.fabric import Departure
 from ...models.memory.devices import AddressSpace
 from ...models.persist.requester import PrimitiveFailed
 from ...models.system import Node, Process, System
-from ...protocols.failures import LOST, POWER, PROCESS, Failing
+from ...protocols.failures import LOST, PROCESS, Failing
 from ...protocols.objects import TAKES_OUT, TRANSACTIONAL
 from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import Role
@@ -251,15 +252,16 @@ class StruckRun:
             node = self._node(part)
             node.power_off(strike.last_ps.get(node.name))
         scheme = self.experiment.at_work
-        struck = {part.place for part in strike.parts if not part.client}
+        returning = [part for part in away if scheme.comes_back(part)]
+        down = [part for part in strike.parts if not part.client or part in returning]
+        struck = {part.place for part in down}
         scheme.failures = (*(part for part in self._still_failed() if part.place not in struck), *strike.parts)
-        for part in (part for part in strike.parts if not part.client):
+        for part in down:
             self.pending.pop(part.place, None)
             if part.kind != LOST:
                 self.pending[part.place] = strike
             else:
                 self._node(part).tell_who_waits()
-        returning = [part for part in away if part.kind == POWER and not part.client]
         if returning:
             down_ps = self.scenario.crash.away_ps if strike.down_ps is None else strike.down_ps
             self.back_ps = strike.at_ps + down_ps
@@ -306,7 +308,7 @@ class StruckRun:
             self._let_compare([role.node for role in roles], strike.compared)
         for role in roles:
             _as_at_first(role)
-        others = [part for part in scheme.failures if part.client]
+        others = [part for part in scheme.failures if part.client and part not in parts]
         scheme.failures = (*self._still_failed(), *others)
         recovering = list(scheme.recovery())
         for role in roles:
@@ -372,12 +374,14 @@ class StruckRun:
     def _read(self) -> dict[Hashable, Unread]:
         """A fresh client reads every object; another goes on where one waits for ever. What could not be read."""
         experiment, unread = self.experiment, dict[Hashable, Unread]()
-        machine, number = self.scenario.role("client").machines, experiment.processes
+        clients, number = self.scenario.role("client"), experiment.processes
+        hosted = experiment.at_work.role_types["client"].hosts
+        machine, core = (0, clients.processes) if hosted else (clients.machines, 0)
         left = _probes(experiment, number)
         first_after = any(part.client for part in experiment.at_work.failures)
         while left:
             begun = len(experiment.history.operations)
-            whole = self.wait.run_until(experiment.start_client(machine, 0, number, left, takes_over=first_after))
+            whole = self.wait.run_until(experiment.start_client(machine, core, number, left, takes_over=first_after))
             made = [o for o in experiment.history.operations[begun:] if o.process == number]
             unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:

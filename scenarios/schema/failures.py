@@ -97,7 +97,7 @@ class Failure(FileMap):
     @property
     def comes_back(self) -> bool:
         """Whether a machine is switched on again."""
-        return any(part.kind == POWER and not part.client for part in self.fault.parts)
+        return any(part.kind == POWER and (self.fault.hosted or not part.client) for part in self.fault.parts)
 
     @field_validator("fault", mode="after")
     @classmethod

@@ -51,6 +51,8 @@ class Fault:
     then: Fault | None = None
     survivors: bool = False
     """Whether a machine beside clients lives on: the roles of the scenario's schemes decide."""
+    hosted: bool = False
+    """Whether a machine of clients holds what they read, by the same roles: its power is then as a server's is."""
 
     @override
     def __str__(self) -> str:
@@ -73,7 +75,11 @@ class Fault:
     @property
     def client(self) -> bool:
         """Whether only clients fail: they recover nothing."""
-        return bool(self.parts) and all(part.client for part in self.parts)
+        return bool(self.parts) and all(part.client and not self._returns(part) for part in self.parts)
+
+    def _returns(self, part: Failing) -> bool:
+        """Whether a machine comes back with what is left in its memory."""
+        return part.kind == POWER and (self.hosted or not part.client)
 
     @property
     def part(self) -> Failing:
@@ -109,12 +115,12 @@ class Fault:
     def recovered(self) -> bool:
         """Whether a machine beside clients comes back from it, so that power may fail again during recovery."""
         last = self.then or self
-        return last.everyone or any(part.kind == POWER and not part.client for part in last.parts)
+        return last.everyone or any(map(last._returns, last.parts))
 
     @property
     def executed(self) -> bool:
         """Whether some process goes on after it, so that the run is replayed and the survivors run on."""
-        alone = all(part.kind == POWER and not part.client for part in self.parts)
+        alone = all(map(self._returns, self.parts))
         return self.nothing or self.survivors or self.then is not None or not alone
 
 
@@ -275,16 +281,23 @@ def _may_fail(part: Failing, again: bool, context: Context) -> None:
 
 
 def _resolved(fault: Fault, context: Context) -> Fault:
-    """The fault with what the schemes' roles make of it: does a machine beside clients live on?"""
-    return replace(fault, survivors=any(_leaves(fault, facts.roles, context) for facts in context.chosen.values()))
+    """The fault with what the schemes' roles make of it: does a machine beside clients live on, or one that hosts?"""
+    chosen = [facts.roles for facts in context.chosen.values()]
+    hosted = any(role.hosts for roles in chosen for role in roles.values())
+    then = None if fault.then is None else replace(fault.then, hosted=hosted)
+    return replace(fault, survivors=any(_leaves(fault, roles, context) for roles in chosen), hosted=hosted, then=then)
 
 
 def _leaves(fault: Fault, roles: Mapping[str, RoleFacts], context: Context) -> bool:
-    """Whether a machine beside clients keeps its power: clients may still use the process or the memory there."""
+    """Whether a machine beside clients keeps its power: clients may still use the process or the memory there.
+
+    Where clients' machine hosts what they read, it is that machine alone that counts: nobody reads elsewhere.
+    """
+    hosting = any(facts.hosts for facts in roles.values())
     counts = {
         name: facts.machines or (context.counts.get(name, (1, 1))[0] if facts.many else 1)
         for name, facts in roles.items()
-        if not facts.invokes
+        if (facts.hosts if hosting else not facts.invokes)
     }
     return not all(fault.strikes(name, index) for name, count in counts.items() for index in range(count))
 

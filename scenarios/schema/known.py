@@ -37,6 +37,7 @@ class RoleFacts:
     """How many machines play it at least."""
     cores_for: Callable[[int, int, int], int] | None = None
     """How many cores a machine of it has, where that is known: for all clients, its processes and its threads."""
+    hosts: bool = False
 
     @property
     def recovers(self) -> bool:
@@ -90,6 +91,7 @@ class SchemeFacts:
                 role.many, role.invokes, role.passive, role.served,
                 role.memory, None if role.counted_by is None else scheme.option(role.counted_by), role.per_client,
                 role.software, 1 if role.at_least_by is None else scheme.option(role.at_least_by), role.cores_for,
+                role.hosts,
             )
             for name, role in scheme.role_types.items()
         }  # fmt: skip

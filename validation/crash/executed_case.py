@@ -210,7 +210,7 @@ class ExecutedFault(Evidence[Breach]):
         for strike in state.strikes:
             back_ps = strike.at_ps + scenario.crash.away_ps
             for part in strike.parts if back_ps <= self.result.system.clock.now_ps else ():
-                if part.kind == POWER and not part.client:
+                if self.result.scheme.comes_back(part):
                     rows.append(TimelineRow(back_ps, part.place, "power is back"))
         if aftermath.recovered_ps is not None:
             scheme = self.result.scheme

@@ -33,21 +33,23 @@ class Stage:
     parts: tuple[Failing, ...]
     in_recovery: bool = False
     """Whether it comes between the return of the machines that the one before struck, and the end of their recovery."""
+    hosted: bool = False
+    """Whether clients' machine comes back as others do (``Role.hosts``)."""
 
     @property
     def returning(self) -> list[Failing]:
         """The machines that come back, with what is left in their memory."""
-        return [part for part in self.parts if part.kind == POWER and not part.client]
+        return [part for part in self.parts if part.kind == POWER and (self.hosted or not part.client)]
 
 
 def stages(fault: Fault, scenario: Scenario, result: RunResult) -> list[Stage]:
     """What a scenario's fault consists of, in order."""
-    found = [Stage(_parts(fault, scenario, result))]
+    found = [Stage(_parts(fault, scenario, result), hosted=fault.hosted)]
     if fault.then is not None:
         lost = {part.at for part in fault.parts if part.kind != POWER}
         later = [part for part in _parts(fault.then, scenario, result) if part.at not in lost]
-        found.append(Stage(tuple(later)))
-    return found + [Stage(found[-1].parts, in_recovery=True)] * fault.again
+        found.append(Stage(tuple(later), hosted=fault.hosted))
+    return found + [Stage(found[-1].parts, in_recovery=True, hosted=fault.hosted)] * fault.again
 
 
 def _parts(fault: Fault, scenario: Scenario, result: RunResult) -> tuple[Failing, ...]:
@@ -173,7 +175,7 @@ class Walk:
     def _run(self, before: State, strike: Strike, choices: Choices) -> State:
         strikes, images = list[Strike](), list[Image]()
         for one in (*before.strikes, strike):
-            returning = Stage(one.parts).returning
+            returning = replace(self.stages[0], parts=one.parts).returning
             if returning:
                 images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
             image = images[-1] if returning else None
@@ -204,8 +206,9 @@ class Walk:
         ]
         left = [p for p in before.aftermath.departures if p.port in away and p.end_ps <= strike.at_ps]
         others = changes(before.aftermath, self.scenario, strike.parts, packets=False)
-        if Stage(strike.parts).returning:
-            others |= self._memory_changes(before.aftermath, Stage(strike.parts))
+        stage = replace(self.stages[0], parts=strike.parts)
+        if stage.returning:
+            others |= self._memory_changes(before.aftermath, stage)
         passed = sum(at_ps <= strike.at_ps for at_ps in others)
         seen.add((passed, frozenset(left), *fixed))
         if len({to for _, _, to, _ in paths}) < 2:

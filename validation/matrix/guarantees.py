@@ -50,7 +50,7 @@ def usual(kind: type[Scheme]) -> str:
 
 def every(kind: type[Scheme]) -> list[str]:
     """The faults that ``every`` stands for: those that the scheme declares, the mildest first, of each role's first
-    machine. A client's power ends its processes, so only the end of one is tried.
+    machine. A client's power ends its processes, so only the end of one is tried; that of a host too.
     """
     return list(dict.fromkeys(_every(kind)))
 
@@ -61,7 +61,8 @@ def _every(kind: type[Scheme]) -> Iterator[str]:
     yield NO_FAULT
     yield from (f"{role}[0] {PROCESS}" for role in roles if PROCESS in kinds_of(role, facts))
     for how in (kind for kind in KINDS if kind != PROCESS):
-        able = [role for role in roles if role != CLIENT and how in kinds_of(role, facts)]
+        others = [role for role in roles if role != CLIENT or (facts.roles[role].hosts and how == POWER)]
+        able = [role for role in others if how in kinds_of(role, facts)]
         yield from (f"{role}[0] {how}" for role in able)
         if how == POWER:
             yield from (f"{role}[0] {how} {IN_RECOVERY}" for role in able if kind.role_types[role].recovers())

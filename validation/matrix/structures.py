@@ -84,7 +84,8 @@ def logged(kind: type[Scheme]) -> bool:
 def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     """The settings of the scenario for a structure and a fault."""
     nothing, again = fault.strip() in (NO_FAULT, "none"), fault.endswith(IN_RECOVERY)
-    derived = POWER in fault.split() and not fault.startswith(CLIENT)
+    hosted = kind.role_types[CLIENT].hosts
+    derived = POWER in fault.split() and fault.startswith(CLIENT) == hosted
     how = NOTHING_FAILS if nothing else ()
     chosen = options(kind)
     if logged(kind) and derived:
@@ -92,7 +93,7 @@ def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     count = processes(kind)
     pair = verbs(kind.operations)
     whole = TAKEN if pair is not None and pair[1] in TAKES_OUT else OPERATIONS_EACH
-    operations = FEWER if again or not (nothing or derived) else whole
+    operations = FEWER if again or not (nothing or derived or hosted) else whole  # of fewer none may leave the host
     if again:
         how = (*how, "crash.images=65536")
     return (

@@ -12,7 +12,12 @@ from rpsim.protocols.rnvm.bitmap import Bitmap
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
+from rpsim.validation.crash.explore import explore
 from rpsim.validation.testing.checks import crash_report, scenario_of
+
+from ...small import only_variant
+from ...small import run as small_run
+from ...small import scenario as small_scenario
 
 
 def operation(process, f, **more):
@@ -203,3 +208,26 @@ def test_runs_of_blocks_are_found_wherever_they_lie(blocks):
 def test_a_platform_without_prices_is_refused_in_one_line():
     with pytest.raises(InputError, match="no cost of the software 'pmem_alloc'"):
         results(PmemAllocator, FEW[:1], fault="client[0] power")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("slab", [64, 1 << 19, 1 << 20])
+def test_a_heap_has_room_for_slabs_of_any_size_and_for_who_takes_over(slab):
+    """Of four insertions the process may die behind each; whoever comes then needs a slab of its own."""
+    name, more = (
+        f"bst on rnvm-rcb[batch=2,oplog=awaited,slab={slab}]",
+        {"keys": 4, "crash": {"fault": "client[0] process"}},
+    )
+    more["vary"] = {"platform": ["any-server"], "ddio": ["on"], "domain": ["wsp"]}
+    work = [operation(0, "insert", object=f"k{turn}") for turn in range(4)]
+    work = {"kind": "schedule", "loaded": 1, "operations": work}
+    made = small_scenario(name, work, **more)
+    report = explore(small_run(name, work, **more), made, only_variant(made))
+    assert report.exhaustive and not any(verdict == "violated" for verdict in report.verdicts.values())
+
+
+def test_default_slabs_lie_where_they_lay():
+    """A block more or less would move all that lies behind it."""
+    made = small_run("bst on rnvm-r", {"kind": "schedule", "operations": [operation(0, "insert", object="k0")]})
+    area = made.scheme.roles["server"][0].areas[0]
+    assert area.data_bytes == 3 << 16 and area.blocks == 192

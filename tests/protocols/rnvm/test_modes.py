@@ -8,7 +8,10 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.registry import scheme
+from rpsim.protocols.rnvm.frontend import FrontEnd
+from rpsim.protocols.rnvm.slabs import BlockSource
 from rpsim.protocols.rnvm.spaces import LoggedSpace
+from rpsim.protocols.structures.space import NoRoom
 from rpsim.sim.errors import InputError
 from rpsim.validation.crash.explore import explore
 from rpsim.validation.crash.explorer import Explorer
@@ -152,3 +155,27 @@ def test_a_back_end_takes_no_messages():
 def test_a_log_smaller_than_a_transaction_is_refused():
     with pytest.raises(InputError, match=r"a transaction of 1.* B in a log of 256 B"):
         small(f"{CHAIN} on rnvm-r[log=256 B]", [insert("k0")], value="1 KiB")
+
+
+def test_a_log_smaller_than_an_operation_is_refused():
+    with pytest.raises(InputError, match=r"an operation of 2.* B in a log of 256 B"):
+        small(f"{CHAIN} on rnvm-rcb[batch=8,log=256 B]", [insert("k0")], value="2 KiB")
+
+
+class NoBlocks(BlockSource):
+    """A heap that is full."""
+
+    def allocate(self, length):
+        yield from ()
+        raise NoRoom(f"{length} bytes")
+
+    def free(self, address, length):
+        yield from ()
+
+
+@pytest.mark.parametrize("mode, outcomes", [("rnvm-r", ["fail"] * 3), ("rnvm-rcb[batch=3]", ["ok", "ok", "info"])])
+def test_what_is_logged_and_finds_no_room_is_executed_again_so_nobody_can_say(mode, outcomes, monkeypatch):
+    monkeypatch.setattr(FrontEnd, "allocator", lambda *_: NoBlocks())
+    work = {"kind": "schedule", "loaded": 0, "operations": [insert(f"k{turn}") for turn in range(3)]}
+    history = run(f"{CHAIN} on {mode}", work, keys=3, vary=vary()).history
+    assert [one.outcome for one in history.operations] == outcomes

@@ -15,7 +15,7 @@ from rpsim.protocols.structures.mv_bpt import MvBpt
 from rpsim.protocols.structures.mv_bst import MvBst
 from rpsim.protocols.structures.structure import Algorithm, Operation
 
-from .memory import run
+from .memory import Memory, run
 from .shapes import BINARY, SMALL, TREES, SmallBpt, Tree
 
 KEYS = st.integers(0, 40) | st.integers((1 << 64) - 3, (1 << 64) - 1)
@@ -224,3 +224,21 @@ def test_a_b_tree_is_as_flat_as_its_nodes_are_wide() -> None:
         tree.memory.forget()
         tree.find(draw.getrandbits(64))
         assert len(tree.memory.reads) == 1 + len(levels)
+
+
+@pytest.mark.parametrize("kind, given_back", [(Bpt, True), (MvBpt, False)])
+@pytest.mark.parametrize("together", [False, True])
+def test_the_record_of_a_deleted_entry_is_given_back_unless_an_old_version_has_it(
+    kind: type[Algorithm], given_back: bool, together: bool
+) -> None:
+    memory = Memory()
+    root = memory.image.allocate(64)
+    kind.load(memory.image, root, {key: bytes([key]) * 16 for key in range(1, 9)}, 16)
+    tree = kind(memory, root, 16)
+    memory.forget()
+    changes = [Operation("w", 50, bytes(16)), Operation("w", 3, None), Operation("w", 4, b"longer than a wo")]
+    run(tree.perform_all(changes)) if together else [run(tree.perform(one)) for one in changes]
+    run(tree.perform(Operation("w", 50, None)))
+    records = [length for _, length in memory.freed if length == 16]
+    assert len(records) == (2 if given_back else 0)
+    assert run(tree.perform(Operation("r", 4))) == b"longer than a wo"
