@@ -98,7 +98,7 @@ class DurableClient(Role, invokes=True):
             try:
                 for call, own in zip(self.calls_of(writes), self.calls_of(numbers), strict=True):
                     yield from self.write(session, call, own)
-                writes = numbers = []  # they are durable: of what fails from here on only the reads are tried again
+                writes, numbers = [], []  # they are durable: of what fails from here on only the reads are tried again
                 found = []
                 for objects in self.calls_of(reads):
                     found += yield from self.read(session, objects)

@@ -121,6 +121,8 @@ def test_a_client_is_heard_by_the_next_server_whatever_the_number_of_its_call(ca
     made = scenario("l5", work, **PLACE, crash={"fault": "server[0] process"})
     struck = run_with_fault(made, only_variant(made), 1_900_000_000)
     assert struck.finished and {o.outcome for o in struck.result.history.operations} == {"ok"}
+
+
 @pytest.mark.parametrize("name", ["farm", "darpc", "rfp"])
 def test_nothing_of_a_broken_connection_lands_behind_the_one_that_replaces_it(name):
     """The client's end breaks, and the server's would go on placing what it has accepted: into the same slot."""

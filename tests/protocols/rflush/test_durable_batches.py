@@ -103,6 +103,8 @@ def test_the_history_says_too_when_recovery_has_executed_a_call():
     history = run_with_fault(made, only_variant(made), 7_000_000).result.history
     first, second = history.operations[:2]
     assert second.return_ps < 7_000_000 < first.applied_ps < second.applied_ps < 20_000_000
+
+
 WAITS = [put(0, "k1")] * 2 + [*batch(1, put(0, "k0"), put(0, "k1")), put(0, "k0", at_ns=15_000), get(0, "k1", 52_000)]
 """The batch is executed on k0 and waits for k1, while the next put of k0 is acknowledged and executed."""
 
