@@ -183,7 +183,7 @@ class Node:
     @property
     def off(self) -> bool:
         """Whether it has no power."""
-        return self.nic.off
+        return self.nic.off_ps <= self.system.clock.now_ps
 
     def power_on(self, line: Callable[[int, int], bytes]) -> None:
         """Power is back: the machine is as new, but for memory that lasts, which holds what ``line`` says.

@@ -95,11 +95,6 @@ class Adapter:
     requester: Requesting
     responder: Responding
 
-    @property
-    def off(self) -> bool:
-        """Whether its machine has lost its power."""
-        return self.off_ps <= self.clock.now_ps
-
     # queue pairs --------------------------------------------------------------------------------------------
     def next_qp_number(self) -> int:
         """A queue pair number that is free on this adapter."""

@@ -75,7 +75,9 @@ class TakeOver:
     @property
     def abandoned(self) -> bool:
         """Whether it has failed, be it that who takes over is dead: another has to do it from its beginning."""
-        return self._failed or self._adapter.off or any(end.error for end in self.link.ends())
+        node = self.link.node
+        dead = node.off or node.nic is not self._adapter  # be its power back or not
+        return self._failed or dead or any(end.error for end in self.link.ends())
 
     def end(self, *, failed: bool = False) -> None:
         """It is done, or has failed: those that wait look again."""

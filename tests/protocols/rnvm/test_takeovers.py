@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.protocols.failures import PROCESS
 from rpsim.protocols.rnvm import frontend
 from rpsim.scenarios.run.inject import run_with_fault
 
 from ...small import only_variant, scenario
+from .. import strikes
+from ..strikes import Fails
 from .chain import Chain
 from .test_modes import find, insert, vary
 from .twins import EarlyReaders
@@ -73,3 +76,16 @@ def stale(mode):
 @pytest.mark.long
 def test_readers_wait_until_the_operation_log_is_executed_again():
     assert stale(EarlyReaders.name) and not stale("rnvm-rcb")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("later_ns", [3_400, 20_000, 40_000])
+def test_who_dies_while_it_takes_over_is_followed_by_another(later_ns):
+    """The other process waits for it, and begins again: nothing that had returned is lost, and nobody waits on."""
+    work = [insert(f"k{turn % 2}") for turn in range(40)] + [find(f"k{turn % 2}", 1) for turn in range(9)]
+    dies = [Fails(9_000_000, "server", 0, PROCESS), Fails(9_000_000 + later_ns * 1000, "client", 0, PROCESS)]
+    after = strikes.struck(f"{CHAIN} on rnvm-rcb[batch=9,{MIRRORED}]", dies, work)
+    operations = after.history.operations
+    reader = max(one.process for one in operations)
+    told = {one.object: one.argument for one in operations if one.f == "insert" and one.outcome == "ok"}
+    assert after.finished and told == {one.object: one.result for one in operations if one.process == reader}
