@@ -8,9 +8,9 @@ What the paper leaves open is read so. The log file is preallocated: a superbloc
 chunk. The superblock says which slots are live; it is one unit that a power failure leaves whole, and is written behind
 the slots, before bits are cleared. Chunks that are written side by side are live in the order in which they were
 queued; while some are written, the thread looks at the queue again once one of them is there. When no slot is free, the
-log is reclaimed. A store that has files of its own is checkpointed by itself. For one in DRAM the thread merges the last
-checkpoint and the log, and keeps of each key what a replay would leave: in another area than the last one's, which the
-superblock then names.
+log is reclaimed. A store that has files of its own is checkpointed by itself. For one in DRAM the thread merges the
+last checkpoint and the log, and keeps of each key what a replay would leave: in another area than the last one's, which
+the superblock then names.
 """
 
 from __future__ import annotations
