@@ -2,8 +2,8 @@
 
 A ring outlives its connection. Once a client is gone, the server destroys the queue pairs; what its adapter had
 accepted is visible a little later, is taken and executed as ever, and then the ring is at rest: the next client has it,
-and goes on with the next number. Of messages that the primitive's thread has not taken by then nothing comes into it. What
-lies in a ring that has no connection is no call.
+and goes on with the next number. Of messages that the primitive's thread has not taken by then nothing comes into it.
+What lies in a ring that has no connection is no call.
 """
 
 from __future__ import annotations
