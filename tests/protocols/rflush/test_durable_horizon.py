@@ -12,13 +12,15 @@ from rpsim.protocols.rflush.durable import DurableClient, DurableServer
 from rpsim.protocols.scheme import Role
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
+from rpsim.validation.crash.brute_force import compare
 from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.subjects import REST_WITHIN_PS
 
 from ...small import get, only_variant, put, run, scenario
 
-LOST, DURABLE = Condition.NO_LOST_ACK, Condition.DURABLE
+COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
+JUDGED = (COMMITTED, LOST, DURABLE)
 STORED = "wflush-rpc[removal=stored]"
 HARDWARE = {"platform": ["rflush-testbed"], "ddio": ["off"], "domain": ["adr"]}
 WORK = {"kind": "schedule", "work": "20 us"}
@@ -60,6 +62,12 @@ def test_a_shipped_run_is_explored_until_its_last_call_is_removed(name):
     found = explorer.walk()
     assert found.exhaustive and "until every machine was at rest" in found.over
     assert max(at_ps for at_ps, _, _ in explorer.instants()) > returned_ps(result.history)
+
+
+@pytest.mark.parametrize("name", ["wflush-rpc", STORED])
+def test_brute_force_finds_the_same_behind_the_last_return(name):
+    compared = compare(run(name, [put(0, "k0")] * 2, vary=HARDWARE, value="8 B"), JUDGED)
+    assert compared.agree and compared.brute.keys() == ({LOST, DURABLE} if name == STORED else set())
 
 
 @pytest.mark.long
