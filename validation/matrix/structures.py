@@ -93,7 +93,7 @@ def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     count = processes(kind)
     pair = verbs(kind.operations)
     whole = TAKEN if pair is not None and pair[1] in TAKES_OUT else OPERATIONS_EACH
-    operations = FEWER if again or not (nothing or derived or hosted) else whole  # of fewer none may leave the host
+    operations = whole if hosted or (not again and (nothing or derived)) else FEWER  # of few nothing may leave a host
     if again:
         how = (*how, "crash.images=65536")
     return (

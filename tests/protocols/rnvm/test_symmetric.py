@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from typing_extensions import override
 
+from rpsim.app.main import main
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.naming import Mode
 from rpsim.protocols.registry import scheme
@@ -124,6 +125,16 @@ def test_every_fault_is_explored_and_leaves_what_the_host_has_stored(fault):
     assert violated(f"{CHAIN} on symmetric", fault) == set()
     if fault != "no fault":
         assert LOST in violated(f"{CHAIN} on symmetric-b[batch=9]", fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bst on symmetric", "queue on symmetric-b"])
+def test_the_matrix_has_a_verdict_on_each_of_its_faults(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for fault in ("client[0] process", "server[0] power in recovery"):
+        how = ["--platforms", "rnvm-testbed", "--faults", fault, "--quick", "--jobs", "1"]
+        assert main(["matrix", "schemes", name, *how]) == 0
+    assert "undecided" not in capsys.readouterr().out
 
 
 def test_the_power_of_the_host_is_among_its_faults():
