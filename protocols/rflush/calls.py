@@ -24,6 +24,7 @@ from ..guarantees import SERVER_CRASH, Claims, Condition
 from ..naming import Option
 from ..parts.locks import Locks
 from ..parts.lossy import Answered, Patience, until_reply
+from ..parts.rounds import Rounds
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .batches import (
@@ -253,10 +254,11 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
     def serve(self, thread: Thread, number: int) -> Code:
         """A thread, by its number: the requests of its connections as it finds them."""
         mine = self.connections[number :: self.sizes.threads]
+        rounds = Rounds()
         while mine:
             completion = None
             if self.scheme.requests.spun:
-                end = mine[(yield from thread.spin([each.requests.spot for each in mine]))]
+                end = mine[(yield from rounds.next(thread, [each.requests.spot for each in mine]))]
             else:
                 completion = yield from thread.poll(self.received[number])
                 if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed

@@ -33,6 +33,7 @@ from ..naming import Option
 from ..naming.names import parse_name
 from ..parts.dispatch import Dispatcher
 from ..parts.locks import Locks
+from ..parts.rounds import Rounds
 from ..parts.rpc import Listener
 from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
@@ -208,8 +209,9 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:
         """Look at the logs and at the slots for requests, of all connections in turn."""
+        rounds = Rounds()
         while True:
-            found = yield from thread.spin([spot for end in self.connections.all for spot in end.spots])
+            found = yield from rounds.next(thread, [spot for end in self.connections.all for spot in end.spots])
             end = self.connections.all[found // 2]
             if found % 2:
                 end.held = yield from end.requests.take(thread)
