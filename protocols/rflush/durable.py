@@ -10,7 +10,8 @@ What the paper leaves open is read so. A thread polls the logs and hands calls t
 their order. It flushes the operator's line before that: it has seen the operator, which need not be durable yet, and
 an object that is half overwritten needs the entry. An entry's removal is durable before the slot is free; how many
 have been removed the server WRITEs to the client, who waits where all slots are taken. Reads go beside the log, as
-FaRM's requests do, and say how many writes of their connection come before them.
+FaRM's requests do, and say how many writes of their connection come before them. Those of the two calls by SEND go as
+DaRPC's do in the paper; here theirs go by WRITE too, since the thread that polls the logs looks at memory alone.
 """
 
 from __future__ import annotations
