@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..primitives.language import Step
-from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, message_of
+from ..primitives.messages import FLAG, TRAILER, WINDOW_BITS, message_of
 from ..primitives.order import PrimitiveOrder, Range, address_of
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
 from ..verbs.objects import CompletedWithError, CompletionQueue, WorkCompletion
@@ -117,13 +117,15 @@ class PrimitiveRequester:
         self._failure: WorkCompletion | None = None
         """The first completion with an error: the queue pair does nothing more."""
         self._sent_messages = 0
-        self.under_way: deque[tuple[str, Flag | None]] = deque()
-        """Messages on their way to the responder: what each carries (``update``, or a step's id), and its flag."""
+        self.under_way: deque[str] = deque()
+        """Messages on their way to the responder: what each carries (``update``, or a step's id)."""
         self._open: deque[Ticket] = deque()
         """Posted and not done, in order."""
         self._batch: list[Ticket] = []
         """Tickets under way whose steps have not been posted."""
         self._buffers: list[tuple[int, int]] = [(0, 0)] * BUFFERS
+        self._built_at: int | None = None
+        """Where the program builds its updates; None: it has them in registered memory already."""
         self._dram = node.memory["dram"]
         self._inline_bytes = node.nic.parameters.inline_max_bytes
         self._replies = self._dram.allocate(64 * REPLIES, "replies")
@@ -135,6 +137,12 @@ class PrimitiveRequester:
     def slots(self) -> list[int]:
         """The responder's receive buffers, in the order in which messages fill them."""
         return self._end.slots
+
+    def build_updates(self, room: int) -> None:
+        """From now on the program stores each update, of at most ``room`` bytes, into a buffer before it is posted, as
+        it builds a message. One update may be under way.
+        """
+        self._built_at = self._dram.allocate(room + self.plan.trailer_bytes, "message buffer", align=64)
 
     # the whole --------------------------------------------------------------------------------------------------
     def persist(self, updates: Iterable[Update], flag: Flag | None = None) -> Code:
@@ -210,7 +218,7 @@ class PrimitiveRequester:
             raise ValueError("no updates to persist")
         targets = [(address, len(data)) for address, data in updates]
         _, region = self.service.region_of(targets[0][0])
-        room = self.service.slot_bytes - self._end.header_bytes - TRAILER_BYTES
+        room = self.service.slot_bytes - self._end.header_bytes - self.plan.trailer_bytes
         for address, length in targets:
             if not region.covers(address, length):
                 raise ValueError(
@@ -223,7 +231,8 @@ class PrimitiveRequester:
         copies = self._copies
         for number, (address, data) in enumerate(updates):
             last = number == len(updates) - 1
-            place, work = self._update(address, data, ticket)
+            place, work, payload = self._update(address, data, ticket)
+            yield from self._build(work, payload)
             if place is not None and not copies:
                 ticket.places = [place if at == number else one for at, one in enumerate(ticket.places)]
                 ticket.rkey = self.service.region_of(place[0])[1].key
@@ -245,14 +254,15 @@ class PrimitiveRequester:
         )
         return any(step.do == "copy" for step in steps)
 
-    def _update(self, address: int, data: bytes, ticket: Ticket) -> tuple[Range | None, SendWR]:
+    def _update(self, address: int, data: bytes, ticket: Ticket) -> tuple[Range | None, SendWR, bytes]:
+        """Where an update stays that is not copied, its work request, and what travels."""
         number, region = self.service.region_of(address)
         opcode, program = FOLLOWS[self.plan.follows], self.plan.programs.get(UPDATE)
         place = None
         work = self._work(opcode, 0, 0, address, region.key)
         payload = data
         if self.plan.follows == "SEND":
-            payload = data + TRAILER.pack(address, len(data))
+            payload = data + TRAILER.pack(address, len(data)) + self._carried_flag(UPDATE, ticket)
             slot = self._end.slots[self._sent_messages % len(self._end.slots)]
             place = slot + self._end.header_bytes, len(payload)
         elif self.plan.follows == "WRITE_WITH_IMM":
@@ -262,13 +272,20 @@ class PrimitiveRequester:
             work.imm_data = number << WINDOW_BITS | offset
         if self.plan.follows != "WRITE":
             self._sent_messages += 1
-            self.under_way.append((UPDATE, ticket.flag))
+            self.under_way.append(UPDATE)
         if program is not None:
             work.opcode = Opcode.PRIMITIVE_SEND if self.plan.follows == "SEND" else Opcode.PRIMITIVE_WRITE
             where = (address, len(data)) if place is None or self._copies else place
             work.order = self._order(UPDATE, [where], ticket.flag)
-        self._fill(work, payload)
-        return place, work
+        return place, work, payload
+
+    def _build(self, work: SendWR, payload: bytes) -> Code:
+        """Put an update where the adapter finds it: the program stores it there, or has it somewhere already."""
+        if self._built_at is None:
+            self._fill(work, payload)
+            return
+        yield from self.thread.store(self._built_at, payload)
+        self._name(work, self._built_at, len(payload))
 
     def _fill(self, work: SendWR, payload: bytes) -> None:
         """Put a payload where the adapter finds it: the program has it in registered memory already."""
@@ -279,8 +296,12 @@ class PrimitiveRequester:
             address = self._dram.allocate(size, "payload", align=64)
             self._buffers[turn] = address, size
         self._dram.space.poke(address - self._dram.base, payload)
-        work.local_address, work.length = address, len(payload)
-        if len(payload) <= self._inline_bytes:
+        self._name(work, address, len(payload))
+
+    def _name(self, work: SendWR, address: int, length: int) -> None:
+        """A work request's payload lies there; it goes inline where it fits."""
+        work.local_address, work.length = address, length
+        if length <= self._inline_bytes:
             work.send_flags |= SendFlags.IBV_SEND_INLINE
 
     # steps ------------------------------------------------------------------------------------------------------
@@ -335,9 +356,9 @@ class PrimitiveRequester:
             work.order = order
         elif verb == "SEND":
             work = self._work(VERBS["SEND"], 0, 0, 0, 0)
-            self._fill(work, message_of(ticket.places))
+            self._fill(work, message_of(ticket.places) + self._carried_flag(step.id, ticket))
             self._sent_messages += 1
-            self.under_way.append((step.id, ticket.flag))
+            self.under_way.append(step.id)
         else:
             work = self._verb(step, str(verb), ticket)
         if self._is_signalled(step):
@@ -372,6 +393,13 @@ class PrimitiveRequester:
                 assert flag is not None
                 self._fill(work, flag[1])
         return work
+
+    def _carried_flag(self, carrier: str, ticket: Ticket) -> bytes:
+        """The flag's bytes in a message whose chain at the responder names the flag."""
+        if not self.plan.brings_flag(carrier):
+            return b""
+        assert ticket.flag is not None
+        return FLAG.pack(*ticket.flag)
 
     def _is_signalled(self, step: Step) -> bool:
         polled = any(other.do == "poll" and other["of"] == step.id for other in self.plan.requester)

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...sim.bytespace import LINE_BYTES
 from ..cpu.software import Signal
 from ..durability.places import Domain
 from ..durability.rules import Target
 from ..nic.packets import GRH_BYTES
 from ..primitives.language import Primitive, Step
-from ..primitives.messages import TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
+from ..primitives.messages import FLAG, TRAILER, TRAILER_BYTES, WINDOW_BITS, ranges_in
 from ..primitives.order import PrimitiveOrder, Range
 from ..primitives.plan import PrimitivePlan, plan
 from ..primitives.vocabulary import UPDATE
@@ -56,7 +57,8 @@ class Service:
     """Serves one primitive on one node, for any number of queue pairs.
 
     ``receive_in`` names the memory device of the receive buffers, ``slots`` is how many each queue pair has, of
-    ``slot_bytes`` each. ``follows`` and ``transport`` choose among the primitive's own.
+    ``slot_bytes`` each for an update and its trailer; where a message brings the flag too it has a line for that.
+    ``follows`` and ``transport`` choose among the primitive's own.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class Service:
         self.qp_type = QpType(transport or primitive.transport[0])
         self.receive_in = receive_in
         self.slots = slots if self.plan.messages else 0
-        self.slot_bytes = slot_bytes
+        self.slot_bytes = slot_bytes + (LINE_BYTES if self.plan.brings_flag(UPDATE) else 0)
         self._spins = any(step.do == "watch" for program in self.plan.programs.values() for step in program.steps)
         """Its thread looks at memory in a loop, which nothing interrupts."""
         self.domain = node.process(node.name).alloc_pd()
@@ -258,19 +260,23 @@ class Service:
         """Read the message's ranges, go through its chain, and give its buffer back."""
         end = self._at = self._ends[completion.qp.number]
         slot, chains, payload = completion.wr_id, self.plan.chains, None
-        carrier, flag = end.requester.under_way.popleft()
+        carrier, flag = end.requester.under_way.popleft(), b""
         if carrier in chains:
             if completion.imm_data is not None:
                 number, offset = completion.imm_data >> WINDOW_BITS, completion.imm_data & ((1 << WINDOW_BITS) - 1)
                 ranges = [(self.regions[number].address + offset, completion.byte_len)]
             elif carrier == UPDATE:
-                start, length = slot + end.header_bytes, completion.byte_len - end.header_bytes - TRAILER_BYTES
-                trailer = yield from thread.load(start + length, TRAILER_BYTES)
-                payload, ranges = (start, length), [TRAILER.unpack(trailer)]
+                behind = self.plan.trailer_bytes
+                start, length = slot + end.header_bytes, completion.byte_len - end.header_bytes - behind
+                trailer = yield from thread.load(start + length, behind)
+                payload, ranges, flag = (start, length), [TRAILER.unpack_from(trailer)], trailer[TRAILER_BYTES:]
             else:
                 length = completion.byte_len - end.header_bytes
-                ranges = ranges_in((yield from thread.load(slot + end.header_bytes, length)))
-            yield from self._chain(thread, chains[carrier], end, ranges, flag, payload)
+                message = yield from thread.load(slot + end.header_bytes, length)
+                if self.plan.brings_flag(carrier):
+                    message, flag = message[: -FLAG.size], message[-FLAG.size :]
+                ranges = ranges_in(message)
+            yield from self._chain(thread, chains[carrier], end, ranges, FLAG.unpack(flag) if flag else None, payload)
         thread.post_recv(end.qp, RecvWR(slot, slot, self.slot_bytes))
 
     def _chain(
@@ -284,7 +290,7 @@ class Service:
     ) -> Code:
         """Go through CPU steps; ``payload`` is where an update lies that came as a message, before its trailer."""
         targets = [piece for target in targets for piece in self.in_memory(target)]
-        places = targets if payload is None else [(payload[0], payload[1] + TRAILER_BYTES)]
+        places = targets if payload is None else [(payload[0], payload[1] + self.plan.trailer_bytes)]
         for step in steps:
             match step.do:
                 case "watch":  # the turn of the loop that finds it

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 TRAILER = struct.Struct("<QQ")
 """Behind an update's bytes in a SEND: the address where they belong, and their length."""
 TRAILER_BYTES = TRAILER.size
+FLAG = struct.Struct("<Q8s")
+"""The flag in a message or in a packet's header: the address where it belongs, and its bytes."""
 WINDOW_BITS = 28
 """An immediate names a registered region by its highest bits, and an offset into it by these."""
 _RANGE = struct.Struct("<QI")

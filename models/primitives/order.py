@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .language import Step
+from .messages import FLAG
 from .plan import AdapterProgram
 
 Range = tuple[int, int]
@@ -29,8 +30,8 @@ class PrimitiveOrder:
 
     @property
     def header_bytes(self) -> int:
-        """The bytes of its packet beside the headers of every packet."""
-        return self.program.header_bytes
+        """The bytes of its packet beside the headers of every packet: the flag's among them, if a step names it."""
+        return self.program.header_bytes + (FLAG.size if self.program.names_flag else 0)
 
     @property
     def span(self) -> Range:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...sim.errors import InputError, Mistake, nearest
 from ..verbs.opcodes import CARRIES, Opcode, QpType
 from .language import Primitive, Step
+from .messages import FLAG, TRAILER_BYTES
 from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, StepPlace
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
@@ -38,6 +39,11 @@ class AdapterProgram:
     def buffered(self) -> bool:
         """Whether it takes an entry of the persist buffer: then it does not wait for epochs before it to end."""
         return any(step.do == "buffer" for step in self.steps)
+
+    @property
+    def names_flag(self) -> bool:
+        """Whether one of its steps, or of the CPU's behind them, names the flag: then the carrier brings it."""
+        return any(map(_names_flag, (*self.steps, *(step for chain in self.chains.values() for step in chain))))
 
     @property
     def answers(self) -> bool:
@@ -70,17 +76,29 @@ class PrimitivePlan:
     @property
     def flagged(self) -> bool:
         """Whether a step names the flag."""
-        return any(
-            step.do in ("write flag", "store flag")
-            or "flag" in (step.parameters.get("address"), step.parameters.get("lines"))
-            or step.parameters.get("verb") in ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
-            for step in self.primitive.steps
-        )
+        return any(map(_names_flag, self.primitive.steps))
+
+    def brings_flag(self, carrier: str) -> bool:
+        """Whether a message has to bring the flag, for the CPU's steps behind it."""
+        return any(map(_names_flag, self.chains.get(carrier, ())))
+
+    @property
+    def trailer_bytes(self) -> int:
+        """What follows the bytes of an update that travels as a message."""
+        return TRAILER_BYTES + (FLAG.size if self.brings_flag(UPDATE) else 0)
 
     @property
     def messages(self) -> bool:
         """Whether the responder needs receive buffers."""
         return self.follows in _MESSAGES or any(step.parameters.get("verb") == "SEND" for step in self.requester)
+
+
+def _names_flag(step: Step) -> bool:
+    return (
+        step.do in ("write flag", "store flag")
+        or "flag" in (step.parameters.get("address"), step.parameters.get("lines"))
+        or step.parameters.get("verb") in ("ATOMIC_WRITE", "WRITE", "FETCH_ADD")
+    )
 
 
 def is_requester(step: Step) -> bool:
@@ -158,6 +176,9 @@ class _Planner:
             for name in carriers
             if self._of(name, lambda step: self._entry_is(step, "receive"))
         }
+        if self.follows == "WRITE_WITH_IMM":
+            for step in filter(_names_flag, chains.get(UPDATE, ())):
+                self.wrong(step, "a flag that a WRITE_WITH_IMM would have to bring", "to follow SEND: it has no room")
         for step in self.primitive.steps:  # a new packet without a step that acts on it
             if step.parameters.get("packet") and step.id not in programs:
                 self.wrong(

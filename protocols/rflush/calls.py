@@ -30,6 +30,7 @@ from ..guarantees import SERVER_CRASH, Claims, Condition
 from ..naming import Option
 from ..parts.locks import Locks
 from ..parts.lossy import Answered, Patience, until_reply
+from ..parts.rounds import Rounds
 from ..parts.rpc import Listener
 from ..scheme import OutcomeUnknown, Request, Role, Scheme
 from .batches import (
@@ -318,12 +319,12 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
     # its threads ----------------------------------------------------------------------------------------------------
     def serve(self, thread: Thread, number: int) -> Code:
         """A thread, by its number: the requests of its connections as it finds them."""
+        rounds = Rounds()
         while number < len(self.received):
             completion = None
             if self.scheme.requests.spun:
-                mine = range(number, len(self.connections), self.sizes.threads)
-                spots = [self.connections[each].requests.spot for each in mine]
-                end = self.connections[mine[(yield from thread.spin(spots))]]
+                mine = self.connections[number :: self.sizes.threads]
+                end = mine[(yield from rounds.next(thread, [each.requests.spot for each in mine]))]
             else:
                 completion = yield from thread.poll(self.received[number])
                 found = self.of.get(completion.qp.number)

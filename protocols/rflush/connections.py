@@ -208,6 +208,7 @@ class DurableConnections:
         region = self._listener.register(end.requests.address, end.requests.room)
         requests = Sender(node, theirs, end.requests, region.key, end.asked)
         requester = self._service.connect(thread, node)
+        requester.build_updates(end.ring.entry_bytes)
         end.client = ConnectedClient(thread.name, ours, requester.qp.peer, sender, told)
         for qp in end.client.pairs:
             qp.watchers.append(self._lost.set)

@@ -10,9 +10,11 @@ What the paper leaves open is read so. A thread polls the logs and hands calls t
 their order. It flushes the operator's line before that: it has seen the operator, which need not be durable yet, and
 an object that is half overwritten needs the entry. An entry's removal is durable before the slot is free; how many
 have been removed the server WRITEs to the client, who waits where all slots are taken. Reads go beside the log, as
-FaRM's requests do, and say how many writes of their connection come before them. An entry goes behind every earlier one
-that writes an object of its (`removals.py`). A client that comes back may have calls in several logs: these go in the
-order in which the logs were given, of which the line that identifies a log, its "connection information", has the turn.
+FaRM's requests do, and say how many writes of their connection come before them. Those of the two calls by SEND go as
+DaRPC's do in the paper; here theirs go by WRITE too, since the thread that polls the logs looks at memory alone. An
+entry goes behind every earlier one that writes an object of its (`removals.py`). A client that comes back may have
+calls in several logs: these go in the order in which the logs were given, of which the line that identifies a log, its
+"connection information", has the turn.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from ..naming import Option
 from ..naming.names import parse_name
 from ..parts.dispatch import Dispatcher
 from ..parts.locks import Locks
+from ..parts.rounds import Rounds
 from ..parts.rpc import Listener
 from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
@@ -223,8 +226,9 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
     # the polling thread ---------------------------------------------------------------------------------------------
     def poll(self, thread: Thread) -> Code:
         """Look at the logs and at the slots for requests, of all connections in turn."""
+        rounds = Rounds()
         while True:
-            found = yield from thread.spin([spot for end in self.connections.all for spot in end.spots])
+            found = yield from rounds.next(thread, [spot for end in self.connections.all for spot in end.spots])
             end = self.connections.all[found // 2]
             for former in self.connections.before(end):
                 yield from self.take_rest(thread, former)

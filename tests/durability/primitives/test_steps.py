@@ -8,6 +8,9 @@ import pytest
 
 from rpsim.models.durability.places import Place
 from rpsim.models.durability.primitive_rules import PRIMITIVE_RULES
+from rpsim.models.primitives.messages import FLAG, TRAILER
+from rpsim.models.primitives.order import PrimitiveOrder
+from rpsim.models.primitives.plan import plan
 from rpsim.protocols.primitives import primitive
 from rpsim.sim.errors import InputError
 
@@ -111,6 +114,42 @@ def test_a_flag_is_never_there_before_what_its_steps_prove():
         left = {image for at in range(0, 4_000_000, 20_000) for image in world.images(both, at)}
         assert ((bytes(LINE), b"\7" * 8 + bytes(56)) in left) is not safe
         assert (line(1), b"\7" * 8 + bytes(56)) in left
+
+
+@pytest.mark.parametrize("name", ["wflush", "sflush", "rflush-write", "rflush-send", "rflush-write-emulated"])
+def test_a_packet_whose_steps_name_the_flag_carries_it(name):
+    """16 bytes more, where it belongs and what it is: beside the same packet for the data alone."""
+    sizes = []
+    for operator in ("none", "behind data"):
+        world = World(name, choices={"operator": operator})
+        (program,) = world.service.plan.programs.values()
+        sizes.append(PrimitiveOrder(program, ((world.address(0), LINE),)).header_bytes - program.header_bytes)
+    assert sizes == [0, 16]
+
+
+@pytest.mark.parametrize("length", [8, 40, 200])
+def test_the_cpu_reads_the_flag_from_the_message_that_brought_it(length):
+    world = World("rflush-send-emulated", choices={"target": "memory", "operator": "behind data"})
+    data, flag = bytes(range(1, length + 1)), (world.address(5), b"operator")
+    world.persist((0, data), flag=flag)
+    dram, slot = world.server.memory["dram"], world.requester.slots[0]
+    message = data + TRAILER.pack(world.address(0), length) + FLAG.pack(*flag)
+    assert dram.space.read(world.now_ps, slot - dram.base, len(message)) == message
+    assert world.pm.space.read(world.now_ps, flag[0] - world.pm.base, 8) == flag[1]
+    other = FLAG.pack(world.address(7), b"another!")  # what the message says is what the CPU stores
+    world.requester._carried_flag = lambda carrier, ticket: other
+    world.persist((0, data), flag=flag)
+    assert world.pm.space.read(world.now_ps, world.address(7) - world.pm.base, 8) == b"another!"
+
+
+def test_an_immediate_brings_no_flag():
+    text = (
+        "steps:\n- {id: receive, at: responder cpu, do: receive}\n- {id: flag, at: responder cpu, do: store flag}\n"
+        "- {id: reply, at: responder cpu, do: reply}\ncomplete: reply\n"
+    )
+    with pytest.raises(InputError, match="a flag that a WRITE_WITH_IMM would have to bring"):
+        plan(written(text, follows="[WRITE_WITH_IMM]"))
+    assert plan(written(text, follows="[SEND]")).trailer_bytes == TRAILER.size + FLAG.size
 
 
 # FLUSH, in its own steps --------------------------------------------------------------------------------------------
