@@ -295,11 +295,12 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
         self.count("executed")
         self.scheme.executed(end.ring, call.sequence, turn)
         call.left -= 1
-        yield from self.remove(thread, call)
+        if self.removals.may_go(call):
+            yield from self.remove(thread, call)
 
     def remove(self, thread: Thread, call: LoggedCall) -> Code:
-        """Remove a call's entry if it is executed and its turn has come, and then those that have waited for it."""
-        going = [call] if self.removals.may_go(call) else []
+        """Remove a call's entry, and then those that have waited for it."""
+        going = [call]
         for one in going:
             end = one.end
             yield from end.ring.clear(thread, one.sequence, self.scheme.option("removal") == "durable")

@@ -106,9 +106,9 @@ def test_a_pair_of_failures_is_a_way_of_its_own():
 
 
 RECOVERY = {
-    "drop DurableServer.recover_unit: yield from ring.clear(thread, operator.sequence)": "successor",
+    "drop DurableServer.recover_ring: yield from ring.clear(thread, operator.sequence)": "successor",
     "drop DurableServer.execute_again: yield from self.table.flush(thread, request.object)": "again",
-    "drop DurableServer.recover_unit: yield from self.execute_again(thread, ring, operator)": "once",
+    "drop DurableServer.recover_ring: yield from self.execute_again(thread, ring, operator)": "once",
     "drop LogRing.clear: yield from thread.flush(self.operator(sequence), WORD)": "again",
 }
 """Faults of a log's recovery and removal, and where each is found."""
@@ -127,8 +127,8 @@ def test_faults_of_a_log_are_found_where_calls_wait_in_it(fault, where):
 
 
 WAITING = {
-    "believe DurableServer.execute: if not call.left": "three batches, optane-adr, ddio off",
-    "drop DurableServer.execute: yield from end.ring.clear(thread, call.sequence, "
+    "believe DurableServer.execute: if self.removals.may_go(call)": "three batches, optane-adr, ddio off",
+    "drop DurableServer.remove: yield from end.ring.clear(thread, one.sequence, "
     "self.scheme.option('removal') == 'durable')": "six that wait, optane-adr, ddio off",
     "drop DurableClient.write: yield from session.room()": "six that wait, optane-adr, ddio off",
 }
@@ -182,7 +182,7 @@ def test_a_condition_that_is_false_in_no_run_is_believed_in_vain():
     tried = {c.name: c.noted in reached[module.__name__] for module, _, c in seeded(durable, shared=False)}
     assert tried["believe DurableServer.poll: if found % 2"]
     assert not tried["believe DurableServer.execute: if self.scheme.option('work') == 'done'"]
-    assert not tried["believe DurableServer.execute: if not call.left"]  # each call has one request here
+    assert not tried["believe DurableServer.execute: if self.removals.may_go(call)"]  # each call has one request here
     assert not any("self.count(" in name for name in tried)
 
 

@@ -11,7 +11,7 @@ from rpsim.protocols.rflush.connections import DurableConnection
 from rpsim.protocols.rflush.durable import DurableRpc, DurableServer, WFlushRpc
 from rpsim.protocols.rflush.messages import CallMessage
 from rpsim.protocols.rflush.redolog import NONE, LoggedRequest, LogRing, Operator
-from rpsim.protocols.rflush.removals import LoggedCall
+from rpsim.protocols.rflush.removals import LoggedCall, Removals
 from rpsim.protocols.scheme import Scheme
 
 Code = Generator[Any, Any, Any]
@@ -140,18 +140,22 @@ class BatchCutShort(WFlushRpc, name="wflush-rpc-twin-batch-cut-short"):
             yield from self.table.flush(thread, requests[0].object)
 
 
+class RemovalsAsExecuted(Removals):
+    """Whatever is executed may go."""
+
+    def may_go(self, call: LoggedCall) -> bool:
+        return not call.left
+
+
 class RemovedAsExecuted(WFlushRpc, name="wflush-rpc-twin-removed-as-executed"):
     """An older batch that waits for another object is left, and undoes a newer call."""
 
     title = "an entry is removed as soon as its call is executed"
 
     class Server(DurableServer):
-        def remove(self, thread: Thread, call: LoggedCall) -> Code:
-            if not call.left:
-                yield from call.end.ring.clear(thread, call.sequence)
-                call.end.finished.add(call.sequence)
-                yield from call.end.tell(thread)
-                self.connections.step()
+        def begin(self) -> None:
+            super().begin()
+            self.removals = RemovalsAsExecuted()
 
 
 class RecoveredByNumber(WFlushRpc, name="wflush-rpc-twin-recovered-by-number"):

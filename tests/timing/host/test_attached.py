@@ -106,8 +106,7 @@ def test_a_card_that_cannot_be_is_refused(card, tmp_path, old, new, field, found
     path.write_text((settings.split("settings:")[0] + "devices:\n" + rest).replace(old, new))
     with pytest.raises(InputError) as refused:
         load_platform(str(path))
-    mistake = refused.value.mistakes[0]
-    assert (mistake.field, mistake.found) == (field, found)
+    (mistake,) = [one for one in refused.value.mistakes if (one.field, one.found) == (field, found)]
     assert (mistake.nearest is not None) is close
     assert mistake.line
 
