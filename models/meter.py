@@ -234,6 +234,15 @@ class MeteredThread(Thread):
     """Whether it is a client's: it has operations of its own; others work for whoever wrote what they find."""
 
     @override
+    def present_work(self) -> Any:
+        return self.span, self.depth
+
+    @override
+    def take_up(self, work: Any) -> None:
+        self.span, depth = work
+        self.depth, self.unanswered = 0 if self.span is None else depth, None  # nobody knows whose work that is
+
+    @override
     def count(self, name: str, number: int = 1) -> None:
         self.meter.count(self.machine, self.span, name, number)
 

@@ -91,6 +91,14 @@ class SoftwareThread:
     else:
         now_ps = property(attrgetter("clock._now"), doc="The present instant.")
 
+    def present_work(self) -> Any:
+        """What another thread is given (:meth:`take_up`) that goes on with this one's work."""
+        return self.span
+
+    def take_up(self, work: Any) -> None:
+        """Go on with the work that another thread was busy with."""
+        self.span = work
+
     # its core -----------------------------------------------------------------------------------------------
     def _turn(self) -> Code:
         """Until the core comes to an instruction that has to look at caches or queues to know its cost."""

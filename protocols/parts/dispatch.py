@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ...models.cpu import Signal, Thread
-from ...models.verbs import Span
 from ...sim.clock import Clock
 
 Code = Generator[Any, Any, Any]
@@ -32,7 +31,7 @@ class Dispatcher:
 
     def hand_over(self, thread: Thread, name: Hashable, job: Job) -> Code:
         """``job`` is to run behind all of its ``name`` that have been handed over before."""
-        job = partial(_go_on, thread.span, job)
+        job = partial(_go_on, thread.present_work(), job)
         if name in self._behind:
             self._behind[name].append(job)
             return
@@ -56,7 +55,7 @@ class Dispatcher:
                 del self._behind[name]
 
 
-def _go_on(span: Span | None, job: Job, thread: Thread) -> Code:
+def _go_on(work: Any, job: Job, thread: Thread) -> Code:
     """A worker goes on with what the thread was busy with that handed the job over."""
-    thread.span = span
+    thread.take_up(work)
     return job(thread)

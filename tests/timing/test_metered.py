@@ -143,6 +143,10 @@ def test_what_an_adapter_and_a_thread_that_it_wakes_send_are_messages(scheme, tr
     assert back["verbs"].get("SEND", 0) == 8 * messages
 
 
+def test_a_read_that_another_thread_answers_than_has_found_it_is_one_round_trip():
+    assert ran("wflush-rpc").summary()["round_trips"]["get"]["mean"] == 1
+
+
 @pytest.mark.parametrize("scheme", ["saw", "efactory", "w-rflush-rpc", "wflush-rpc over wflush-ddio"])
 def test_a_meter_changes_no_instant(scheme):
     plain, metered = ran(scheme, metered=False), ran(scheme)
