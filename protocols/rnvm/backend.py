@@ -385,7 +385,8 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
                 head = head_of(
                     (yield from thread.load(area.memory_log.at(position), RecordHead.size)), position.sequence
                 )
-                rests = head is None or not (yield from self.is_whole(thread, area, head))
+                whole = head is not None and (yield from self.is_whole(thread, area, head))
+                rests = not whole and position is self.positions.get(area.number)  # else that was another one's place
             if not rests and position is self.positions.get(area.number):
                 changed = moved.changed()
                 try:
