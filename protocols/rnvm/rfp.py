@@ -19,6 +19,7 @@ from ...models.system import Node
 from ...models.verbs import QueuePair
 from ..layout import U32, U64, Layout
 from ..parts.onesided import Door, Poster
+from ..parts.rounds import Rounds
 
 Code = Generator[Any, Any, Any]
 LINE = 64
@@ -118,9 +119,10 @@ class RfpServer:
                 inbox.empty()
 
     def serve(self, thread: Thread) -> Code:
-        """The thread's code: one request after the other, as it finds them."""
+        """The thread's code: one request after the other, of all inboxes in turn."""
+        rounds = Rounds()
         while True:
-            inbox = self._inboxes[(yield from thread.spin([each.spot for each in self._inboxes]))]
+            inbox = self._inboxes[(yield from rounds.next(thread, [each.spot for each in self._inboxes]))]
             yield from self.serve_next(thread, inbox)
 
     def serve_next(self, thread: Thread, inbox: Inbox) -> Code:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpsim.protocols.rnvm.rfp import SLOTS, CallReply, CallRequest, RfpServer
+from rpsim.protocols.rnvm.rfp import SLOTS, CallReply, CallRequest, Inbox, RfpServer
 
 
 class Memory:
@@ -29,6 +29,15 @@ class Memory:
 
     def compute(self):
         yield from ()
+
+    def spin(self, ranges):
+        yield
+        return next(number for number, (at, seen) in enumerate(ranges) if self.number(at) != seen)
+
+    def number(self, address):
+        """The number in a request's slot, which is not where the request begins."""
+        start = address - CallRequest.offset_of("number")
+        return self.bytes.get(start, bytes(CallRequest.size))[CallRequest.offset_of("number") :]
 
 
 def finish(code):
@@ -101,3 +110,16 @@ def test_an_inbox_of_a_living_client_is_nobody_elses(served):
     client(server)
     with pytest.raises(MemoryError, match="clients call server already"):
         client(server)
+
+
+def test_a_client_that_calls_again_and_again_keeps_no_other_waiting(served):
+    server, memory = served
+    server._inboxes.append(Inbox(server.node))
+    (_, first, send), (_, second, send_second) = client(server), client(server)
+    for _ in range(SLOTS - 1):
+        send(memory, 7)
+    send_second(memory, 9)
+    code = server.serve(memory)
+    for _ in range(3):  # the second begins when the first two have been served
+        next(code)
+    assert (first.next, second.next) == (2, 2)
