@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
+from types import SimpleNamespace
+
 import pytest
 
 from rpsim.protocols.failures import PROCESS
 from rpsim.protocols.rnvm import frontend
+from rpsim.protocols.rnvm.area import FIRST, Ring
+from rpsim.protocols.rnvm.backend import BackEnd
+from rpsim.protocols.rnvm.records import record
 from rpsim.scenarios.run.inject import run_with_fault
 
 from ...small import only_variant, scenario
@@ -89,3 +95,50 @@ def test_who_dies_while_it_takes_over_is_followed_by_another(later_ns):
     reader = max(one.process for one in operations)
     told = {one.object: one.argument for one in operations if one.f == "insert" and one.outcome == "ok"}
     assert after.finished and told == {one.object: one.result for one in operations if one.process == reader}
+
+
+class Log:
+    """A log's memory, the thread that looks at it, and the signal that a transaction has been replayed."""
+
+    def __init__(self, ring, bodies):
+        self.bytes, self.position, self.behind = bytearray(ring.length), ring.place(FIRST, 0), []
+        position = self.position
+        for body in bodies:
+            made = record(position.sequence, body)
+            self.bytes[ring.at(position) : ring.at(position) + len(made)] = made
+            self.behind.append(position := ring.behind(position, len(body)))
+
+    def load(self, address, length):
+        yield "looks"
+        return bytes(self.bytes[address : address + length])
+
+    def crc32_matches(self, address, length, expected):
+        yield "looks"
+        return zlib.crc32(self.bytes[address : address + length]) == expected
+
+    def changed(self):
+        return "waits"
+
+    def forget(self, changed):
+        pass
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_a_log_is_at_rest_only_if_its_place_has_not_moved_during_the_look(turn):
+    """Between two loads of ``retire`` the log's thread replays the first of two transactions."""
+    ring = Ring(0, 8)
+    log, area = Log(ring, [b"first", b"the second"]), SimpleNamespace(number=0, memory_log=ring)
+    back_end = BackEnd.__new__(BackEnd)
+    back_end.node = SimpleNamespace(name="server", off=False, watched_by=[], thread=lambda core, name: log)
+    back_end.takeovers, back_end.writers, back_end.moved = {0: object()}, {}, [log]
+    back_end.positions = {0: log.position}
+    code = back_end.retire(area)
+    for _ in range(turn + 1):
+        assert next(code) == "looks"
+    back_end.positions[0] = log.behind[0]
+    steps = []
+    while not steps or steps[-1] == "looks":
+        steps.append(next(code, "returns"))
+    assert steps[-1] == "waits"
+    back_end.positions[0] = log.behind[1]
+    assert [*code] == ["looks"]
