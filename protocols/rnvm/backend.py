@@ -363,22 +363,31 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
                     yield from thread.store(area.operations_copied, word_of(position))
 
     # front-ends -----------------------------------------------------------------------------------------------------
+    def fence(self, area: Area) -> Code:
+        """Nothing more of a structure's writer is taken; what has been taken is there when this returns."""
+        before = self.writers.get(area.number)
+        for end in () if before is None else before.ends:
+            end.destroy()
+            yield end.placed()
+
+    def forget_writer(self, area: Area) -> None:
+        """A structure has no writer any more: its inbox for calls is another's."""
+        before = self.writers.pop(area.number, None)
+        if before is not None:
+            self.calls.release(before.ends)
+
     def retire(self, area: Area) -> Code:
         """Have a structure come to rest that is taken over: nothing of its writer before can arrive, and what has come
         is replayed. Raises :class:`BackEndGone` if this machine dies meanwhile, or its process.
         """
-        taking, before, moved = self.takeovers[area.number], self.writers.get(area.number), self.moved[area.number]
-        for end in () if before is None else before.ends:
-            end.destroy()
-            yield end.placed()
+        taking, moved = self.takeovers[area.number], self.moved[area.number]
+        yield from self.fence(area)
         thread = self.node.thread(0, f"{self.node.name} connections")
         self.node.watched_by.append(moved)
         rests = False
         while self.takeovers.get(area.number) is taking and not self.node.off:
             if rests:
-                if before is not None:
-                    self.calls.release(before.ends)
-                self.writers.pop(area.number, None)
+                self.forget_writer(area)
                 return
             position = self.positions.get(area.number)
             if position is not None:
@@ -427,6 +436,15 @@ class PlainBackEnd(BackEnd):
     """One without logs: its only code is that of the allocator."""
 
     logged = False
+
+    @override
+    def retire(self, area: Area) -> Code:
+        """There is nothing to replay: nothing of the writer before can arrive."""
+        taking = self.takeovers[area.number]
+        yield from self.fence(area)
+        if self.takeovers.get(area.number) is not taking or self.node.off:
+            raise BackEndGone
+        self.forget_writer(area)
 
 
 BROKEN = (VerbsError, PrimitiveFailed, BackEndGone)

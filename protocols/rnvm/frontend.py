@@ -132,7 +132,7 @@ class FrontEnd(Role, invokes=True):
         link = self.link(session, area) if taking is None else taking.link
         writer = Writer(link.ends()) if writes else None
         if writer is not None:
-            assert not self.server.logged or area.number not in self.server.writers, "the writer before is not retired"
+            assert area.number not in self.server.writers, "the writer before is not retired"
             self.server.writers[area.number] = writer
         space = self.space(link, area, writes)
         if writes:
@@ -206,8 +206,7 @@ class FrontEnd(Role, invokes=True):
         """Take a structure over that nobody else is taking over; what the session holds then."""
         taking = server.takeovers[area.number] = TakeOver(self.link(session, area))
         try:
-            if server.logged:
-                yield from server.retire(area)
+            yield from server.retire(area)
             mirror = self.mirror()
             if mirror is not None:
                 yield from mirror.fence(area)

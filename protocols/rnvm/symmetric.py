@@ -81,6 +81,7 @@ class LogKeeper(PlainBackEnd):
     @override
     def retire(self, area: Area) -> Code:
         """There is nobody to tell."""
+        self.writers.pop(area.number, None)
         yield from ()
 
 

@@ -11,7 +11,17 @@ from rpsim.validation.crash.explorer import Explorer
 from ...small import only_variant, run, scenario
 from .chain import Chain
 from .test_modes import LATE
-from .twins import AnyLap, LogNotDurable, LpnByItself, LpnFirst, OverHoles, Unfenced, Unflushed, Unverified
+from .twins import (
+    AnyLap,
+    LogNotDurable,
+    LpnByItself,
+    LpnFirst,
+    OverHoles,
+    Unfenced,
+    UnfencedNaive,
+    Unflushed,
+    Unverified,
+)
 
 COMMITTED, LOST, DURABLE, ONCE = (
     Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE, Condition.EXACTLY_ONCE,
@@ -86,7 +96,10 @@ def test_recovery_stops_at_a_hole():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode, lost", [(Unfenced.name, {LOST}), ("rnvm-r", set())])
+@pytest.mark.parametrize(
+    "mode, lost",
+    [(Unfenced.name, {LOST}), ("rnvm-r", set()), (UnfencedNaive.name, {LOST}), ("naive", set())],
+)
 def test_a_front_end_that_takes_over_waits_for_what_the_one_before_had_sent(mode, lost):
     """The adapter has acknowledged a WRITE and holds it up; its front-end dies, and another looks at the log."""
     vary = {"platform": ["any-server"], "ddio": ["on"], "domain": ["wsp"]}

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from rpsim.models.cpu import Thread
 from rpsim.protocols.rnvm.area import Area, word_of
-from rpsim.protocols.rnvm.backend import BackEnd
+from rpsim.protocols.rnvm.backend import BackEnd, PlainBackEnd
 from rpsim.protocols.rnvm.batches import BatchFrontEnd, BatchSpace
 from rpsim.protocols.rnvm.frontend import FrontEndSession, OpenStructure
-from rpsim.protocols.rnvm.modes import R, Rcb
+from rpsim.protocols.rnvm.modes import Naive, R, Rcb
 from rpsim.protocols.rnvm.records import LINE, RecordHead, body_at, head_of, lines_of, writes_of
 
 Code = Generator[Any, Any, Any]
@@ -131,6 +131,19 @@ class Unfenced(R, name="rnvm-r-twin-unfenced"):
             yield from ()
 
     role_types: ClassVar = {**R.role_types, "server": Server}
+
+
+class UnfencedNaive(Naive, name="naive-twin-unfenced"):
+    """What the writer before had sent comes when the new one has looked, here to the data themselves."""
+
+    title = "the queue pairs of the front-end before are left as they are, without a log"
+
+    class Server(PlainBackEnd):
+        def retire(self, area: Area) -> Code:
+            self.writers.pop(area.number, None)
+            yield from ()
+
+    role_types: ClassVar = {**Naive.role_types, "server": Server}
 
 
 class EarlyReaders(Rcb, name="rnvm-rcb-twin-early-readers"):
