@@ -70,6 +70,12 @@ class Side(ABC):
     inbox: RequestPlace
     """Where messages come by default."""
 
+    def disconnect(self) -> None:
+        """The connection is over, on both sides: the connection manager tells the other one."""
+        self.qp.fail()
+        if self.qp.peer is not None:
+            self.qp.peer.fail()
+
     @abstractmethod
     def send(self, thread: Thread, data: bytes, place: RequestPlace | None = None) -> Code:
         """Send a message; by WRITE it goes to ``place``, or to where replies go. Raises :class:`Disconnected`."""

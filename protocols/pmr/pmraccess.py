@@ -152,7 +152,7 @@ class ChunkClient(StackClient, invokes=True):
     def leave(self, session: ChunkSession) -> Code:
         """Disconnect where there are more clients than chunks: else who waits for one would wait for ever."""
         if self.sizes.clients > self.scheme.server.area.count:
-            session.disconnect()
+            session.side.disconnect()
         yield from ()
 
 

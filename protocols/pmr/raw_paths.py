@@ -131,8 +131,11 @@ class RawPath(Scheme):
         def admit(self, thread: Thread, node: Node) -> RawSession:
             """A session over a queue pair."""
             poster = Poster(thread, node, self.each, 2)
-            qp = poster.connect(self.door)
-            return RawSession(thread, poster, _Alone(node, poster.domain, qp, self.each))
+            return RawSession(thread, poster, self.side(thread, node, poster))
+
+        def side(self, thread: Thread, node: Node, poster: Poster) -> Side:
+            """The client's side of a new connection."""
+            return _Alone(node, poster.domain, poster.connect(self.door), self.each)
 
         # after a failure ------------------------------------------------------------------------------------------
         @override
@@ -186,6 +189,7 @@ class RawPath(Scheme):
                     server.written[number] = version
                     return None
                 except (VerbsError, ConnectionBroken) as error:
+                    session.side.disconnect()
                     yield from server.listener.until_listening(session.thread)
                     vars(session).update(vars(self.connect(session.thread)))
                     if step.value is not None:
@@ -272,19 +276,23 @@ class RawSyncServer(RawPath.Server, per_client=True):
     @override
     def begin(self) -> None:
         super().begin()
+        self.forget_connections()
+
+    def forget_connections(self) -> None:
+        """The process has no connection yet."""
         self.admitted = 0
+        self.turns: dict[str, int] = {}
+        """By client process: which of the cores for clients serves it, whichever connection it has."""
 
     @override
-    def admit(self, thread: Thread, node: Node) -> RawSession:
-        session, kinds = super().admit(thread, node), (RawAsking, RawAnswering)
-        near, far = connect_by_write(
-            node, session.poster.domain, self.node, self.door.domain, self.each, kinds, self.align
-        )
-        session.side = near
-        server = self.client_thread(self.admitted, f"{self.node.name} {self.admitted}")
+    def side(self, thread: Thread, node: Node, poster: Poster) -> Side:
+        kinds = RawAsking, RawAnswering
+        near, far = connect_by_write(node, poster.domain, self.node, self.door.domain, self.each, kinds, self.align)
+        core = self.turns.setdefault(thread.name, len(self.turns))
+        server = self.client_thread(core, f"{self.node.name} {self.admitted}")
         self.admitted += 1
         self.node.process(self.node.name).start(self.serve(server, far))
-        return session
+        return near
 
     def serve(self, thread: Thread, side: WriteSide) -> Code:
         """The thread of one client: the flag says the place, from 1."""
@@ -391,7 +399,7 @@ class SsdSync(RawPath, name="ssdsync"):
         def begin(self) -> None:
             self.listener = Listener(self.node, {})
             self.door = self.listener.door
-            self.admitted = 0
+            self.forget_connections()
             self.file = self.node.kernel.file_system("ssd").open(self.FILE, Open.O_DIRECT | Open.O_DSYNC)
 
         @override

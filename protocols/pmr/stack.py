@@ -88,12 +88,6 @@ class StackSession:
         if status != DONE:
             raise OutcomeUnknown("the server refuses the request")
 
-    def disconnect(self) -> None:
-        """The connection is over, on both sides: the connection manager tells the other one."""
-        self.side.qp.fail()
-        if self.side.qp.peer is not None:
-            self.side.qp.peer.fail()
-
 
 class Served:
     """A client's connection as the server knows it."""
@@ -135,7 +129,7 @@ class StackClient(Role, invokes=True):
 
     def connect_again(self, session: StackSession) -> Code:
         """Disconnect, wait until the server listens, and connect; what the handshakes cost is left out."""
-        session.disconnect()
+        session.side.disconnect()
         yield from self.server.listener.until_listening(session.thread)
         vars(session).update(vars(self.connect(session.thread)))
 

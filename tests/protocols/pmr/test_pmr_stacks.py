@@ -8,6 +8,7 @@ import pytest
 
 from rpsim.app.main import main
 from rpsim.models.meter import PartHistory
+from rpsim.models.verbs import ProtectionDomain
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.pmr.chunks import ChunkArea, Chunks
 from rpsim.protocols.pmr.entries import PUT, ChunkEntries, ChunkEntry, pack_head
@@ -207,6 +208,26 @@ def test_a_client_process_has_its_core_at_the_server_over_every_connection():
     cores = {thread.name: thread.core.name for thread in machine.node.threads}
     first, second, again = (cores[f"{machine.node.name} {number}"] for number in range(3))
     assert again == second != first
+
+
+@pytest.mark.parametrize("name", ["ssdsync", "pmrsync", "pmemdirect", "pmrdirect"])
+def test_a_client_of_a_raw_path_that_connects_again_ends_the_connection_before(name):
+    """One connection lives of each client process, and its thread at the server stays on the core that it had."""
+    second, opened = 1_000_000_000, []
+    work = [put(0, "k0"), put(0, "k0", 2 * second), get(0, "k0", 3 * second)]
+    with pytest.MonkeyPatch.context() as patched:
+        own = ProtectionDomain.create_qp
+        patched.setattr(
+            ProtectionDomain, "create_qp", lambda *args, **more: opened.append(own(*args, **more)) or opened[-1]
+        )
+        result = without_packets(name, work, 16)
+    machine = server(result)
+    here = [qp for qp in opened if qp.device is machine.node.nic]
+    assert len(here) > 2 and sum(not qp.error for qp in here) == 2
+    if name.endswith("sync"):
+        cores = {thread.name: thread.core.name for thread in machine.node.threads}
+        first, other, again = (cores[f"{machine.node.name} {number}"] for number in range(3))
+        assert again == first != other
 
 
 def test_a_get_that_the_server_refuses_has_found_nothing_out():
