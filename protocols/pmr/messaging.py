@@ -4,17 +4,21 @@ Source: Luo et al., TCAD 2024, section IV-B, algorithms 1 and 2. By WRITE: the c
 into the server's DRAM, signalled; it polls that completion, and spins on a flag of its own. The server's thread spins
 on its flag, clears it, and answers in the same way. By SEND, as the paper draws FaSST: each side SENDs, waits for the
 completion, posts a RECV and waits. Where the text has one combined WRITE the listing has two: the listing is followed.
+
+A server that loses its power behind the completion of a request never answers it, and no error tells the client. The
+paper has no failures while clients live; here a client that waits too long looks whether the server is there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
-from ...models.cpu import Thread
+from ...models.cpu import Deadline, Signal, Thread
 from ...models.system import Node
 from ...models.verbs import (
     REMOTE,
@@ -27,6 +31,7 @@ from ...models.verbs import (
     Status,
 )
 from ..layout import U32, Layout
+from ..parts.rpc import PATIENCE
 
 Code = Generator[Any, Any, Any]
 
@@ -62,6 +67,9 @@ class Side(ABC):
         """``room`` is that for a message, either way."""
         self.node, self.domain, self.qp, self.room = node, domain, qp, room
 
+    patience: str | None = None
+    """After what time without a message it looks whether the other side is still there; None: it waits on."""
+
     @property
     def gone(self) -> bool:
         """Whether its queue pair is in the error state."""
@@ -76,16 +84,46 @@ class Side(ABC):
         if self.qp.peer is not None:
             self.qp.peer.fail()
 
+    def waits(self, thread: Thread) -> Deadline | None:
+        """The end of its patience, from now on."""
+        return None if self.patience is None else thread.deadline(self.patience)
+
+    def look_for_other(self, thread: Thread) -> Code:
+        """READ nothing from the other side, which answers if it is there. Raises :class:`ConnectionBroken`."""
+        yield from thread.post_send(self.qp, SendWR(0, Opcode.IBV_WR_RDMA_READ, self.inbox.address, 0))
+        completion = yield from thread.poll(self.qp.send_cq)
+        if completion.status is not Status.IBV_WC_SUCCESS:
+            raise ConnectionBroken
+
+    def until(self, thread: Thread, done: Callable[[], bool], signal: Signal) -> Code:
+        """Wait until the other side has done what a signal tells. Raises :class:`ConnectionBroken`."""
+        while not done() and not self.gone:
+            deadline = thread.deadline(PATIENCE)
+            alarm = thread.clock.until(deadline.at_ps)
+            ring = partial(_raise, signal)
+            alarm.callbacks.append(ring)
+            yield from thread.wait(signal)
+            if alarm.callbacks is not None:
+                alarm.callbacks.remove(ring)
+            if deadline.passed and not done():
+                yield from self.look_for_other(thread)
+        if not done():
+            raise ConnectionBroken
+
     @abstractmethod
     def send(self, thread: Thread, data: bytes, place: RequestPlace | None = None) -> Code:
-        """Send a message; by WRITE it goes to ``place``, or to where replies go. Raises :class:`Disconnected`."""
+        """Send a message; by WRITE it goes to ``place``, or to where replies go. Raises :class:`ConnectionBroken`."""
 
     @abstractmethod
     def receive(self, thread: Thread) -> Code:
-        """Wait for a message. Raises :class:`Disconnected`."""
+        """Wait for a message. Raises :class:`ConnectionBroken`."""
 
     def expect(self, thread: Thread) -> None:  # noqa: B027 (a WRITE needs nobody to expect it)
         """Be ready for the next message: the one before has been read."""
+
+
+def _raise(signal: Signal, _: Any) -> None:
+    signal.set()
 
 
 class WriteSide(Side):
@@ -123,7 +161,7 @@ class WriteSide(Side):
         yield from self._write(thread, self._buffer, len(data), place or self._there, SendFlags.NONE)
 
     def tell(self, thread: Thread, flag: bytes = SET) -> Code:
-        """WRITE the other side's flag, and wait for the completion. Raises :class:`Disconnected`."""
+        """WRITE the other side's flag, and wait for the completion. Raises :class:`ConnectionBroken`."""
         if flag != SET:
             yield from thread.store(self._set, flag)
         yield from self._write(thread, self._set, len(flag), self._flag_there, SendFlags.IBV_SEND_SIGNALED)
@@ -140,8 +178,10 @@ class WriteSide(Side):
     @override
     def receive(self, thread: Thread) -> Code:
         clear = CLEAR * self.flag_bytes
-        if (yield from thread.spin([(self.flag.address, clear)], queue_pairs=[self.qp])) is None:
-            raise ConnectionBroken
+        while (yield from thread.spin([(self.flag.address, clear)], self.waits(thread), [self.qp])) is None:
+            if self.gone:
+                raise ConnectionBroken
+            yield from self.look_for_other(thread)
         if self.flag_bytes > 1:
             self.told = yield from thread.load(self.flag.address, self.flag_bytes)
         yield from thread.store(self.flag.address, clear)
@@ -181,7 +221,8 @@ class SendSide(Side):
     @override
     def receive(self, thread: Thread) -> Code:
         self.expect(thread)
-        completion = yield from thread.poll(self.qp.recv_cq)
+        while (completion := (yield from thread.poll(self.qp.recv_cq, self.waits(thread)))) is None:
+            yield from self.look_for_other(thread)
         self._posted = False
         if completion.status is not Status.IBV_WC_SUCCESS:
             raise ConnectionBroken
@@ -201,6 +242,7 @@ def connect_by_write(
     near, far = kinds[0](client, theirs, one, room, align), kinds[1](server, ours, other, room, align)
     near.meets(far)
     far.meets(near)
+    near.patience = PATIENCE
     return near, far
 
 
@@ -211,6 +253,7 @@ def connect_by_send(
     one, other = pair(client, theirs, server, ours)
     near, far = SendSide(client, theirs, one, room), SendSide(server, ours, other, room)
     far.expect()
+    near.patience = PATIENCE
     return near, far
 
 

@@ -22,7 +22,7 @@ from ..guarantees import Claims, Condition
 from .chunklog import DRIVE
 from .cuckoo import Cuckoo
 from .entries import PUT, ChunkEntry, pack_head
-from .messaging import ConnectionBroken, RequestPlace, Side
+from .messaging import RequestPlace, Side
 from .stack import MOST_KEY_BYTES, Served, Stack, StackServer, StackSession
 from .store import Encoded, Store
 
@@ -60,11 +60,9 @@ class PmemSession(StackSession):
     def has_log(self) -> Code:
         """Wait for it, as a client does whose connection is being made."""
         if not self.off:
-            while self.end.log is None and not self.side.gone:
-                yield from self.thread.wait(self.end.granted)
-            if self.end.log is None:
-                raise ConnectionBroken
-            self.off = self.end.address
+            end = self.end
+            yield from self.side.until(self.thread, lambda: end.log is not None, end.granted)
+            self.off = end.address
 
     @override
     def put(self, key: bytes, value: bytes) -> Code:

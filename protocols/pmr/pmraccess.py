@@ -116,11 +116,10 @@ class ChunkSession(StackSession):
         """Wait for the first one, as a client does whose connection is being made."""
         if not self.chunk:
             server = self.scheme.server
-            while self.end.chunk is None and not self.side.gone:
-                yield from self.thread.wait(self.end.granted)
-            if self.end.chunk is None:
-                raise ConnectionBroken
-            self.chunk, self.generation = server.area.address(self.end.chunk), self.end.generation
+            end = self.end
+            yield from self.side.until(self.thread, lambda: end.chunk is not None, end.granted)
+            assert end.chunk is not None
+            self.chunk, self.generation = server.area.address(end.chunk), end.generation
             self.off = self.scheme.entries.before_bytes
 
     def has_room(self, op: int, key: bytes, value: bytes) -> Code:

@@ -25,11 +25,16 @@ class Fails(NamedTuple):
     down_ps: int | None = None
 
 
-def struck(name: str, fails: Sequence[Fails], operations: Sequence[Mapping[str, Any]], **more: Any) -> Aftermath:
+ADR = {"platform": ["optane-adr"], "ddio": ["on"]}
+
+
+def struck(
+    name: str, fails: Sequence[Fails], operations: Sequence[Mapping[str, Any]], vary: Any = ADR, **more: Any
+) -> Aftermath:
     """The run of a scheme with these failures, until its survivors have finished and a fresh client has read all."""
     made = Draft.new(
         "struck", scenario="test", seed=1, schemes=[scheme(name).name],
-        vary={"platform": ["optane-adr"], "ddio": ["on"]},
+        vary=vary,
         roles={"client": {"machines": 1, "processes": max(int(one["process"]) for one in operations) + 1}},
         workload={"kind": "schedule", "keys": 2, "value": "8 B", "operations": list(operations)},
         crash={"fault": "no fault"}, **more,

@@ -13,6 +13,7 @@ from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.strikes import Walk
 
 from ...small import get, only_variant, put, run, scenario, ycsb
+from ..strikes import Fails, struck
 from .twins import ClearedEarly, NoBarrier, NoChecksum, NoFence, NoNumber, NoPlace, NoSequence, SeenEarly
 
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
@@ -124,6 +125,28 @@ def test_power_fails_again_behind_a_recovery_that_compares_what_it_has_copied_in
     walk = Walk(made, only_variant(made))
     for state in islice(walk.states(walk.instants[-1:]), 2):
         assert len(state.images) == 2 and judge_state(state, (COMMITTED, LOST, DURABLE)) == {}
+
+
+TESTBED = {"platform": ["pmr-testbed"], "ddio": ["off"]}
+
+
+@pytest.mark.parametrize(
+    "name", ["pmraccess", REPAIRED, "pmemaccess", "write-messaging", "send-messaging", "pmrsync", "ssdsync"]
+)
+def test_a_client_whose_server_loses_its_power_behind_a_request_connects_again(name):
+    """The request's completion has come, so no error tells the client that there will be no answer."""
+    for at_ps in range(500_000, 4_500_000, 400_000):
+        after = struck(name, [Fails(at_ps, "server", 0)], [put(0, "k0")] * 2, TESTBED)
+        assert after.finished and {one.outcome for one in after.history.operations} <= {"ok", "info"}
+
+
+@pytest.mark.parametrize("name", ["pmraccess", "pmemaccess"])
+def test_a_client_whose_server_loses_its_power_while_it_connects_connects_again(name):
+    """The server has not given it a chunk, or a log, yet."""
+    first, work = Fails(2_000_000, "server", 0), [put(0, "k0")] * 2
+    again_ps = struck(name, [first], work, TESTBED).history.operations[1].invoke_ps
+    after = struck(name, [first, Fails(again_ps + 1_000, "server", 0)], work, TESTBED)
+    assert after.finished and [one.outcome for one in after.history.operations[:2]] == ["info", "info"]
 
 
 @pytest.mark.long
