@@ -95,6 +95,8 @@ class Chunks:
         self._locks = Locks(self._clock, threads)
         self._waiting: deque[_Waiting] = deque()
         self._promised: deque[int] = deque()
+        self._refusal: Exception | None = None
+        """Why no chunk becomes empty any more."""
         self._gauge = gauge
 
     def found(self, numbers: Sequence[int]) -> None:
@@ -125,16 +127,22 @@ class Chunks:
         return self._promised.popleft() if self._promised else None
 
     def take(self, thread: Thread) -> Code:
-        """Take an empty chunk, and set its bit; waits until there is one. Returns its number."""
+        """Take an empty chunk, and set its bit; waits until there is one. Returns its number.
+
+        Raises what :meth:`refuse` was told.
+        """
         self.history.add(thread.name, "invoke", "alloc", self.area.stride)
         empty = (one for one in range(self.area.count) if one not in self.used)
         number = None if self._waiting else next(empty, None)  # one that is being given back is for who waits
-        if number is None:
+        if number is None and self._refusal is None:
             mine = _Waiting(Signal(self._clock))
             self._waiting.append(mine)
             thread.count("waits for a chunk")
             yield from thread.wait(mine.signal)
-            number = mine.number
+            number = None if mine.number < 0 else mine.number
+        if number is None:
+            assert self._refusal is not None
+            raise self._refusal
         self._use(number)
         yield from self._store(thread, number)
         self.history.add(thread.name, "ok", "alloc", [self.area.address(number), self.area.stride])
@@ -156,6 +164,13 @@ class Chunks:
             first.number = number
             self._use(number)
             yield from thread.notify(first.signal)
+
+    def refuse(self, thread: Thread, why: Exception) -> Code:
+        """No chunk becomes empty any more: whoever waits for one, or comes for one, is told."""
+        self._refusal, waiting = why, list(self._waiting)
+        self._waiting.clear()
+        for one in waiting:
+            yield from thread.notify(one.signal)
 
     def _use(self, number: int) -> None:
         self.used.add(number)

@@ -29,7 +29,7 @@ from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U64, Layout
 from ..naming import Option
 from ..parts.placement import STORED_KEYS
-from ..scheme import Limits, Sizes
+from ..scheme import Limits, OutcomeUnknown, Sizes
 from .chunklog import DRIVE, ChunkFlush, ChunkLog, merged
 from .chunks import MEMORY, ChunkArea, Chunks
 from .cuckoo import Cuckoo
@@ -79,7 +79,9 @@ class ServedChunk(Served):
         self.requests = 0
         """How many have been taken, where they have numbers."""
         self.granted = granted
-        """Raised when a client that connects has its first chunk."""
+        """Raised when a client that connects has its first chunk, or is refused one."""
+        self.refused = False
+        """No chunk becomes empty any more: the store is corrupt."""
 
 
 @dataclass
@@ -117,8 +119,9 @@ class ChunkSession(StackSession):
         if not self.chunk:
             server = self.scheme.server
             end = self.end
-            yield from self.side.until(self.thread, lambda: end.chunk is not None, end.granted)
-            assert end.chunk is not None
+            yield from self.side.until(self.thread, lambda: end.chunk is not None or end.refused, end.granted)
+            if end.chunk is None:
+                raise OutcomeUnknown("the server's store is corrupt")
             self.chunk, self.generation = server.area.address(end.chunk), end.generation
             self.off = self.scheme.entries.before_bytes
 
@@ -188,8 +191,12 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
 
     @override
     def start(self) -> None:
-        self.process.start(self.flush.run(self.background_thread(0, f"{self.node.name} flush")))
+        self.process.start(self.flushing(self.background_thread(0, f"{self.node.name} flush")))
         super().start()
+
+    def flushing(self, thread: Thread) -> Code:
+        """The thread that flushes chunks."""
+        yield from self.flush.run(thread)
 
     def load(self, objects: Mapping[Hashable, bytes]) -> None:
         """The checkpoint of what is loaded, and the chunks of those that are connected at time zero."""

@@ -24,7 +24,7 @@ from ..chunks import MEMORY
 from ..entries import ChunkEntry
 from ..messaging import CORRUPT
 from ..pmemaccess import PmemServer, PmemStack
-from ..pmraccess import ChunkServer, PmrStack
+from ..pmraccess import ChunkServer, PmrStack, ServedChunk
 from ..stack import MOST_KEY_BYTES, Stack, StackServer
 from ..store import Store, StoreSizes
 from ..synclog import GroupLogServer, LoggedStack, SyncLogServer
@@ -119,7 +119,33 @@ class PmrAccessLevelDb(PmrStack, OverLevelDb, name="pmraccess-leveldb"):
         return full // int(self.option("slots")) + 1
 
     class Server(DatabaseServer, ChunkServer, memory=("dram", MEMORY, DRIVE), background=2):
-        """The server with the region: a thread flushes chunks, another one makes tables."""
+        """The server with the region: a thread flushes chunks, another one makes tables.
+
+        Once the database is corrupt the log is not reclaimed any more, and full chunks stay full: whoever asks for
+        another one, be it for a new connection, is answered so.
+        """
+
+        @override
+        def flushing(self, thread: Thread) -> Code:
+            try:
+                yield from super().flushing(thread)
+            except Corruption as error:
+                self.corrupt = True
+                yield from self.chunks.refuse(thread, error)
+
+        @override
+        def welcome(self, thread: Thread, end: ServedChunk) -> Code:
+            try:
+                yield from super().welcome(thread, end)
+            except Corruption:
+                end.refused = True
+                yield from thread.notify(end.granted)
+
+        @override
+        def recover(self, thread: Thread) -> Code:
+            yield from super().recover(thread)
+            if self.corrupt:
+                yield from self.chunks.refuse(thread, Corruption("found in recovery"))
 
 
 class SyncAccessLevelDb(LoggedStack, OverLevelDb, name="syncaccess-leveldb"):

@@ -15,6 +15,7 @@ from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.pmr.chunklog import DRIVE
 from rpsim.protocols.pmr.chunks import MEMORY
 from rpsim.protocols.pmr.entries import GET, ChunkEntries, ChunkEntry
+from rpsim.protocols.pmr.leveldb.coding import Corruption
 from rpsim.protocols.pmr.leveldb.database import LevelDb
 from rpsim.protocols.pmr.leveldb.log import LogReader
 from rpsim.protocols.pmr.leveldb.stacks import DatabaseServer, PmrAccessLevelDb, RdmaLevelDb, SyncAccessLevelDb
@@ -196,3 +197,22 @@ def test_a_log_is_reclaimed_behind_a_table_and_in_a_recovery_too(kind):
         result, first = refuted(f"{name}[chunk=128 B, chunks=2, slots=1]", work, keys=2)
     assert server(result).log.first > 0, "the log has not been reclaimed"
     assert first == (set() if kind is Repaired else {LOST})
+
+
+@pytest.mark.parametrize(("clients", "chunks"), [(1, 2), (2, 2), (2, 1)])
+def test_a_merge_of_corrupt_tables_is_answered_and_ends_no_run(monkeypatch, clients, chunks):
+    """The thread that flushes chunks learns of it first: the log is full, and cannot be reclaimed. Where there is one
+    chunk the second client waits for it, as its connection is made.
+    """
+
+    def checkpoint(self, thread):
+        yield from thread.software("leveldb_call")
+        raise Corruption("a block with another checksum")
+
+    monkeypatch.setattr(LevelDb, "checkpoint", checkpoint)
+    work = [*(put(turn % clients, "k0") for turn in range(12)), get(0, "k1", 1_000_000_000)]
+    stack = f"pmraccess-leveldb[chunk=256 B, chunks={chunks}, slots=1, memtable=1 KiB]"
+    result = run(stack, work, vary=TESTBED, keys=2, value="48 B", processes=clients)
+    outcomes = [outcome for _, outcome, _ in found(result)]
+    assert outcomes[0] == "ok" and set(outcomes[-3:]) == {"info"} and set(outcomes) == {"ok", "info"}
+    assert not server(result).chunks.waiting
