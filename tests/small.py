@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rpsim.scenarios.build import Draft
-from rpsim.scenarios.run.experiment import run_variant
+from rpsim.scenarios.run.draws import Planned
+from rpsim.scenarios.run.experiment import AssembledVariant, run_variant
 from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.schema.schema import Scenario, Variant
 
@@ -61,3 +62,13 @@ def run(*args: Any, schedule: int = 0, **more: Any) -> RunResult:
     """The run of a :func:`scenario`."""
     made = scenario(*args, **more)
     return run_variant(made, only_variant(made), schedule)
+
+
+def comes(of: AssembledVariant, process: int, puts: int, *, answered: bool = True) -> list[Any]:
+    """Another client process writes k0 so often, and reads it, within 50 ms; the results of its reads."""
+    calls = [*(Planned(process, "put", "k0", True) for _ in range(puts)), Planned(process, "get", "k0", False)]
+    clock = of.system.clock
+    clock.run_until(of.start_client(1, 0, process, calls) | clock.until(clock.now_ps + 50_000_000_000))
+    own = [o for o in of.history.operations if o.process == process]
+    assert all(o.outcome == "ok" for o in own) is answered
+    return [o.result for o in own if o.f == "get"]

@@ -43,7 +43,7 @@ from ..primitives import primitive
 from ..scheme import OutcomeUnknown, Request, Role, Scheme, Sizes
 from .batches import pack_numbers, pack_values, room_for_numbers, unpack_numbers, unpack_values
 from .connections import DurableConnection, DurableConnections, DurableSession
-from .lists import adapt, probe_of, read_object, table_for
+from .lists import ListFull, adapt, probe_of, read_object, table_for
 from .messages import DONE, LINE, READ, WORD, CallMessage, Disconnected, room_for
 from .options import OF_DURABLE_CALLS, ONE_SLOT, PUBLIC_CODE
 from .redolog import NONE, LoggedRequest, LogRing, Operator
@@ -310,8 +310,11 @@ class DurableServer(Role, memory=("dram", "pm"), served=True, cores=3):
             self.connections.step()
 
     def redo(self, thread: Thread, request: LoggedRequest) -> Code:
-        """Copy a request's data to where they belong."""
-        yield from self.table.copy(thread, request.object, request.source)
+        """Copy a request's data to where they belong; a list without room stays as it is: nobody can be told."""
+        try:
+            yield from self.table.copy(thread, request.object, request.source)
+        except ListFull:
+            self.count("refused")
 
     def answer(
         self,

@@ -305,3 +305,12 @@ def test_recovery_that_removes_nothing_executes_old_calls_over_newer_ones():
     twice = "server[0] process then server[0] power"
     assert executed("wflush-rpc", work, twice) == set()
     assert executed(TWINS["recovered-and-kept"].name, work, twice) == {"durable"}
+
+
+@pytest.mark.parametrize("name", ["wflush-rpc", "w-rflush-rpc"])
+def test_an_append_for_which_there_is_no_room_leaves_the_list_as_it_is(name, monkeypatch):
+    """It is durable before it is executed: nobody can be told, and no thread ends of it."""
+    monkeypatch.setattr("rpsim.protocols.rflush.lists.EXECUTIONS", 0)
+    work = [{"process": 0, "f": f, "object": "k0"} for f in ("append", "append", "read")]
+    result = small(f"{name}[model=append]", work)
+    assert [one.result for one in result.history.operations if one.f == "read"] == [()]

@@ -8,13 +8,12 @@ import pytest
 
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.rflush.redolog import NONE, Operator
-from rpsim.scenarios.run.draws import Planned
 from rpsim.scenarios.run.experiment import AssembledVariant
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
 
-from ...small import get, only_variant, put, scenario
+from ...small import comes, get, only_variant, put, scenario
 from .durable_twins import TWINS, registered
 
 FAMILY = ("wflush-rpc", "sflush-rpc", "w-rflush-rpc", "s-rflush-rpc")
@@ -43,11 +42,6 @@ def broken(of: AssembledVariant, *at_ps: int) -> None:
     of.system.clock.run_until(of.finished)
 
 
-def calls(process: int, puts: int) -> list[Planned]:
-    """So many writes of k0 by a process, and a read."""
-    return [*(Planned(process, "put", "k0", True) for _ in range(puts)), Planned(process, "get", "k0", False)]
-
-
 def operators(of: AssembledVariant) -> list[bytes]:
     server = of.at_work.roles["server"][0]
     pm = server.node.memory["pm"]
@@ -56,14 +50,6 @@ def operators(of: AssembledVariant) -> list[bytes]:
         for ring in server.rings
         for slot in range(ring.slots)
     ]
-
-
-def comes(of: AssembledVariant, process: int, puts: int) -> list[Any]:
-    """Another client process performs its calls; the results of its reads."""
-    of.system.clock.run_until(of.start_client(1, 0, process, calls(process, puts)))
-    own = [o for o in of.history.operations if o.process == process]
-    assert all(o.outcome == "ok" for o in own)
-    return [o.result for o in own if o.f == "get"]
 
 
 @pytest.mark.parametrize("name", FAMILY)
