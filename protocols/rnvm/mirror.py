@@ -18,8 +18,8 @@ long as the copy is old, what returns is on the back-end alone: the promise that
 condition that the mirror is there.
 
 A back-end that begins again, or a front-end that takes a structure over where front-ends copy, copies all of a
-structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a second failure in
-that time is not survived.
+structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a back-end that is
+lost in that time takes all of the structure with it, be the old copy whole. (The paper has one failure at a time.)
 """
 
 from __future__ import annotations
