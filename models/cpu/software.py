@@ -240,6 +240,19 @@ class SoftwareThread:
         self.account.memory_ps += self._cpu.spin_loop_ps
         yield self.core.run(self, self._cpu.spin_loop_ps)
 
+    def wait_until(self, signal: Signal, deadline: Deadline) -> Code:
+        """Spin as :meth:`wait`, at most until a deadline; returns whether the signal was raised."""
+        since_ps, given_up = self.now_ps, self.clock.until(deadline.at_ps)
+        while not (raised := signal.take()) and self.now_ps < deadline.at_ps:
+            self.core.spin(self, self.clock.running)
+            changed = signal.changed()
+            yield changed | given_up
+            signal.forget(changed)
+        self._polled(since_ps)
+        self.account.memory_ps += self._cpu.spin_loop_ps
+        yield self.core.run(self, self._cpu.spin_loop_ps)
+        return raised
+
     def _polled(self, since_ps: int) -> None:
         """Count polling in vain since ``since_ps`` (a fair core counts it itself: the thread may have been off it)."""
         if not self.core.fair:

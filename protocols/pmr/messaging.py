@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
@@ -98,14 +97,8 @@ class Side(ABC):
     def until(self, thread: Thread, done: Callable[[], bool], signal: Signal) -> Code:
         """Wait until the other side has done what a signal tells. Raises :class:`ConnectionBroken`."""
         while not done() and not self.gone:
-            deadline = thread.deadline(PATIENCE)
-            alarm = thread.clock.until(deadline.at_ps)
-            ring = partial(_raise, signal)
-            alarm.callbacks.append(ring)
-            yield from thread.wait(signal)
-            if alarm.callbacks is not None:
-                alarm.callbacks.remove(ring)
-            if deadline.passed and not done():
+            raised = yield from thread.wait_until(signal, thread.deadline(PATIENCE))
+            if not raised and not done():
                 yield from self.look_for_other(thread)
         if not done():
             raise ConnectionBroken
@@ -120,10 +113,6 @@ class Side(ABC):
 
     def expect(self, thread: Thread) -> None:  # noqa: B027 (a WRITE needs nobody to expect it)
         """Be ready for the next message: the one before has been read."""
-
-
-def _raise(signal: Signal, _: Any) -> None:
-    signal.set()
 
 
 class WriteSide(Side):
