@@ -168,6 +168,7 @@ def _counterexamples(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any])
         found.append({
             "scheme": scheme,
             "condition": condition,
+            "platform": outcomes[index].platform,
             "story": "" if again else "\n".join([*heading(crash, example), "", *timeline(example)]),
             "explanation": example.explanation,
             "cases": [
