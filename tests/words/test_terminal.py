@@ -157,6 +157,14 @@ def test_the_table_of_performance_names_its_units():
         """)
 
 
+def test_a_scheme_whose_name_would_make_the_table_too_wide_stands_above_it():
+    long = "bst on rnvm-rcb[batch=2, oplog=awaited, mirror=back-end, mirrored=before]"
+    found = [replace(one, scheme=long, crash=replace(one.crash, scheme=long)) for one in fakes.outcomes()[:1]]
+    lines = verdicts(found, []) + performance(found) + costs(found)
+    assert max(map(len, lines)) <= 80
+    assert [lines[i + 1].split()[0] for i, line in enumerate(lines) if line == f"  {long}"] == ["platform"] * 3
+
+
 def test_columns_are_as_wide_as_their_widest_cell():
     assert table(["a", "n"], [["long name", "1"], ["b", "1,000"]]) == [
         "  a              n",
