@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ...validation.crash.findings import CrashReport
 
 
+PAGE_LETTERS = 112
+"""So many letters of a counterexample find room beside each other in a usual window."""
+
+
 def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
     """The whole page as text; two runs with one seed give the same page."""
     hops = plots.hops(outcomes)
@@ -169,7 +173,7 @@ def _counterexamples(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any])
             "scheme": scheme,
             "condition": condition,
             "platform": outcomes[index].platform,
-            "story": "" if again else "\n".join([*heading(crash, example), "", *timeline(example)]),
+            "story": "" if again else "\n".join([*heading(crash, example), "", *timeline(example, PAGE_LETTERS)]),
             "explanation": example.explanation,
             "cases": [
                 (outcomes[i].platform, summary["schemes"][i]["counterexamples"][n]["case"]) for i, n in places

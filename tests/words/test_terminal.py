@@ -68,6 +68,13 @@ def test_of_three_machines_each_row_says_whose_it_is():
     assert " ".join(found.split()).count("server[1]: index[17] may still be in the") == 1
 
 
+def test_a_page_has_room_for_more_letters_beside_two_machines():
+    late = TimelineRow(1_234_700_000, "server[1]", "power is back")
+    example = replace(fakes.crowded(), timeline=(*fakes.crowded().timeline, late))
+    narrow, broad = timeline(example), timeline(example, 112)
+    assert max(map(len, narrow)) <= 80 < max(map(len, broad)) <= 112 and len(broad) < len(narrow)
+
+
 @pytest.mark.parametrize("example", [fakes.lost_put(), fakes.crowded()], ids=["lost put", "crowded"])
 def test_no_line_is_longer_than_a_terminal(example):
     assert max(map(len, timeline(example))) <= 80
