@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.durability.places import Domain, Place, survives
-from ..terminal.summary import grouped, same_story
+from ..terminal.summary import costs, execution, grouped, repairs, same_story
 from ..terminal.text import count, microseconds, plural
 from ..terminal.timeline import heading, timeline
 from ..terminal.work import JobOutcome
@@ -36,6 +36,8 @@ def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[
         crash=_crash(outcomes, summary) if any(outcome.crash for outcome in outcomes) else None,
         sliders=[slider_data(outcome.slider) for outcome in outcomes if outcome.slider],
         performance=[performance(outcome) for outcome in outcomes],
+        special="\n".join([*execution(outcomes), *repairs(outcomes)]).rstrip(),
+        costs="\n".join(costs(outcomes)[1:]).strip("\n"),
         hops=list(hops),
         resolved=json.dumps(scenario.resolved(), indent=2, default=str),
         figures=figures | {f"hops-{i}": figure for i, figure in enumerate(hops.values())},
