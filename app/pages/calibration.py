@@ -43,7 +43,7 @@ def page(found: Calibration, files: Sequence[str], base: str) -> str:
 def figure(points: Sequence[Point], fitted: bool) -> Figure:
     """One series by size as a plotly specification."""
     ordered = sorted(points, key=lambda point: point.measurement.conditions.size_bytes)
-    layout = figure_layout(300, 3)
+    layout = figure_layout(300, ["measured", "before the fit", "after the fit"])
     sizes = [point.measurement.conditions.size_bytes for point in ordered]
     layout["xaxis"] |= {"title": {"text": "size in B"}, **axis_along(sizes)}
     one = ordered[0].measurement.conditions

@@ -40,7 +40,7 @@ def figure(result: Result) -> Figure:
     """One curve as a plotly specification."""
     curve = result.curve
     x = list(result.simulated)
-    layout = figure_layout(320, 2)
+    layout = figure_layout(320, ["published: at_least", "simulated"])
     layout["xaxis"] |= {"title": {"text": curve.x}}
     layout["yaxis"] |= {"title": {"text": curve.unit}, "rangemode": "tozero"}
     numbers = [value for value in x if not isinstance(value, str)]

@@ -129,6 +129,8 @@ def drawing(report: Report, acts: Sequence[Act], bad: Iterable[int], points: Poi
             label = nanoseconds(int(at), report.history.time_zero_ns)
             body.append(_svg("<line class='grid' x1='{0}' x2='{0}' y1='{1}' y2='{2}'/>", x, TOP - 8, height))
             body.append(_svg("<text class='tick' x='{}' y='{}' text-anchor='middle'>{}</text>", x, TOP - 14, label))
+    unit = "time, ns" if report.history.timed else "event"
+    body.append(_svg("<text class='tick' x='6' y='{}'>{}</text>", TOP - 14, unit))
     names: dict[str, int] = {}
     for act in acts:
         names.setdefault(key_text(act.entry.process), rows[act])

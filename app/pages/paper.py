@@ -139,7 +139,7 @@ def _figure(paper: Paper, name: str, measured: Mapping[SchemeRun, Measured]) -> 
     """The measured points of a figure (a quick look has few); None if no scheme has two of them."""
     figure = paper.figures[name]
     axis = list(figure.values)
-    layout = figure_layout(340, len(figure.schemes))
+    layout = figure_layout(340, [paper.label(scheme) for scheme in figure.schemes])
     layout["xaxis"] |= {
         "title": {"text": paper.axes[figure.x].title}, "type": "category", "categoryorder": "array",
         "categoryarray": axis,

@@ -28,7 +28,10 @@ LOG_FROM_RATIO = 30
 SPREAD = 16
 """Largest over smallest of a figure's few values from which on a logarithmic axis reads better."""
 MOST_TICKS = 6
-LEGEND_COLUMNS = 3
+LEGEND_LETTERS = 90
+"""Letters that a row of a legend has room for in a window of 800 pixels."""
+LEGEND_SIGN = 8
+"""Letters that an entry's piece of line takes."""
 LETTER = 0.0085
 """Share of the axis that a letter needs: shorter bars go without their name (it is in the legend)."""
 
@@ -36,7 +39,7 @@ LETTER = 0.0085
 def latency(outcomes: Sequence[JobOutcome]) -> Figure:
     """Cumulative distribution of latency, a panel per operation."""
     operations = _operations(outcomes)
-    layout = _layout(380, len(outcomes))
+    layout = _layout(380, _names(outcomes))
     traces = []
     for column, f in enumerate(operations):
         samples = [np.asarray(o.latency_ps[f]) / 1e6 for o in outcomes if len(o.latency_ps.get(f, []))]
@@ -83,7 +86,7 @@ def axis_along(values: Sequence[float]) -> Figure:
 
 def throughput(outcomes: Sequence[JobOutcome]) -> Figure:
     """Completed operations of all kinds per second over simulated time."""
-    layout = _layout(340, len(outcomes))
+    layout = _layout(340, _names(outcomes))
     layout["xaxis"] = _GRID | {"title": {"text": "simulated time in us"}}
     layout["yaxis"] = _GRID | {"title": {"text": "thousand ops/s"}, "rangemode": "tozero"}
     traces = []
@@ -153,7 +156,7 @@ def _bars(bars: Sequence[tuple[str, list[tuple[str, int, int]]]], style: Mapping
                 "marker": style[name],
             }
         )
-    layout = _layout(110 + 38 * len(bars), len(names) // 2 + 1)
+    layout = _layout(110 + 38 * len(bars), names[: len(names) // 2 + 1])
     layout |= {"barmode": "overlay", "bargap": 0.3}
     layout["xaxis"] = _GRID | {"title": {"text": "us since the operation was invoked"}, "rangemode": "tozero"}
     layout["yaxis"] = {"autorange": "reversed", "automargin": True, "tickfont": {"size": 11}}
@@ -182,8 +185,24 @@ _GRID: Figure = {
 }
 
 
-def _layout(height: int, entries: int) -> Figure:
-    legend = 24 + 22 * -(-entries // LEGEND_COLUMNS)
+def _names(outcomes: Sequence[JobOutcome]) -> list[str]:
+    """What the legend has for each."""
+    return [f"{outcome.scheme}, {outcome.platform}" for outcome in outcomes]
+
+
+def _legend_rows(entries: Sequence[str]) -> int:
+    """How many rows a narrow window's legend has: one that needs more than is left for it hides some of its entries."""
+    rows, used = 1, 0
+    for entry in entries:
+        wide = len(entry) + LEGEND_SIGN
+        if used and used + wide > LEGEND_LETTERS:
+            rows, used = rows + 1, 0
+        used += wide
+    return rows
+
+
+def _layout(height: int, entries: Sequence[str]) -> Figure:
+    legend = 16 + 30 * _legend_rows(entries)
     return {
         "height": height + legend,
         "margin": {"l": 60, "r": 20, "t": 36, "b": 50 + legend},
@@ -199,8 +218,8 @@ def _layout(height: int, entries: int) -> Figure:
     }
 
 
-def figure_layout(height: int, entries: int) -> Figure:
-    """A layout with one x axis and one y axis, for a figure with so many entries in its legend."""
+def figure_layout(height: int, entries: Sequence[str]) -> Figure:
+    """A layout with one x axis and one y axis, for a figure with these entries in its legend."""
     return _layout(height, entries) | {"xaxis": dict(_GRID), "yaxis": dict(_GRID)}
 
 

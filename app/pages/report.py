@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.durability.places import Domain, Place, survives
-from ..terminal.summary import grouped, same_story
+from ..terminal.summary import costs, execution, grouped, repairs, same_story
 from ..terminal.text import count, microseconds, plural
 from ..terminal.timeline import heading, timeline
 from ..terminal.work import JobOutcome
@@ -17,6 +17,10 @@ from .template import render
 if TYPE_CHECKING:
     from ...scenarios.schema.schema import Scenario
     from ...validation.crash.findings import CrashReport
+
+
+PAGE_LETTERS = 112
+"""So many letters of a counterexample find room beside each other in a usual window."""
 
 
 def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[str, Any]) -> str:
@@ -32,6 +36,8 @@ def report(scenario: Scenario, outcomes: Sequence[JobOutcome], summary: Mapping[
         crash=_crash(outcomes, summary) if any(outcome.crash for outcome in outcomes) else None,
         sliders=[slider_data(outcome.slider) for outcome in outcomes if outcome.slider],
         performance=[performance(outcome) for outcome in outcomes],
+        special="\n".join([*execution(outcomes), *repairs(outcomes)]).rstrip(),
+        costs="\n".join(costs(outcomes)[1:]).strip("\n"),
         hops=list(hops),
         resolved=json.dumps(scenario.resolved(), indent=2, default=str),
         figures=figures | {f"hops-{i}": figure for i, figure in enumerate(hops.values())},
@@ -168,7 +174,8 @@ def _counterexamples(outcomes: Sequence[JobOutcome], summary: Mapping[str, Any])
         found.append({
             "scheme": scheme,
             "condition": condition,
-            "story": "" if again else "\n".join([*heading(crash, example), "", *timeline(example)]),
+            "platform": outcomes[index].platform,
+            "story": "" if again else "\n".join([*heading(crash, example), "", *timeline(example, PAGE_LETTERS)]),
             "explanation": example.explanation,
             "cases": [
                 (outcomes[i].platform, summary["schemes"][i]["counterexamples"][n]["case"]) for i, n in places

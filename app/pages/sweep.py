@@ -90,7 +90,7 @@ def figure(about: Mapping[str, Any], groups: Sequence[SeedGroup], name: str) -> 
     variants = list(dict.fromkeys((group.scheme, group.platform) for group in groups))
     schemes, platforms = (list(dict.fromkeys(names)) for names in zip(*variants, strict=True))
     rows, columns = -(-len(panels) // COLUMNS), min(COLUMNS, len(panels))
-    layout = figure_layout(PANEL_PIXELS * rows + 60, len(variants))
+    layout = figure_layout(PANEL_PIXELS * rows + 60, [", ".join(variant) for variant in variants])
     layout |= {"annotations": [], "hovermode": "closest"}
     base = {key: {**layout.pop(key)} for key in ("xaxis", "yaxis")}
     unit = None if x is None else _scale(about["over"][x])

@@ -74,7 +74,7 @@ function draw() {
   }
   table.append(head, body);
   $("legend").textContent = shape
-    ? "✓ all conditions hold; ✗ one is violated; ? undecided; n/a cannot be used there; underlined: its source claims it"
+    ? "✓ all conditions hold; ✗ one is violated; ? undecided; n/a cannot be used there; underlined: violated, and its source claims it"
     : "Darker is more.";
   if (more) $("legend").textContent = "Darker is less.";
 }

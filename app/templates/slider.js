@@ -44,13 +44,17 @@
         text(from + 6, y + 17, clip(label, Math.max(3, Math.floor((to - from) / 7))));
       });
     });
+    const several = new Set(data.lines.map(line => line.node)).size > 1;   // machines have lines of one name
     const fates = new Map(data.steps[now].lines.map(l => [l.id, l.survives]));
     data.lines.forEach((line, row) => {
       const y = TOP + processes.length * OPERATION + row * LINE, fate = fates.get(line.id) || "absent";
       const colour = {yes: "#00618F", maybe: "#B84A00", no: "#B84A00", absent: "#767676"}[fate];
       text(0, y + 21, SIGNS[fate], `style="fill:${colour};font-weight:700;font-size:16px"`);
-      text(20, y + 14, clip(line.label, 32), 'class="mono"');
+      const name = several ? `${line.node} ${line.label}` : line.label;
+      out.push(`<g><title>${escape(name)}: ${escape(line.writer)}</title>`);
+      text(20, y + 14, clip(name, 32), 'class="mono"');
       text(20, y + 28, clip(line.writer, 40), 'class="soft"');
+      out.push("</g>");
       const seen = way(line).filter(([, ps]) => ps !== null);
       seen.forEach(([place, ps], i) => {
         const from = x(ps), to = i + 1 < seen.length ? x(seen[i + 1][1]) : end, inside = data.inside.includes(place);

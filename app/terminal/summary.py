@@ -9,7 +9,7 @@ from ...validation.crash.brute_force import Comparison
 from ...validation.crash.findings import Counterexample, CrashReport
 from .expected import Surprise
 from .output import states_per_second
-from .text import count, microseconds, paragraph, plural, table
+from .text import WIDTH, count, microseconds, paragraph, plural, table
 from .timeline import heading, timeline
 from .work import JobOutcome
 
@@ -28,9 +28,17 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
                 times = [microseconds(latency[key] * 1000) for key in ("p50", "p99", "p999", "mean")]
                 rows.append([name, f, count(len(outcome.latency_ps[f])), *times, rate])
                 name = rate = ""
-        head = [scheme, "op", "count", "p50 us", "p99 us", "p99.9 us", "mean us", "kops/s"]
-        lines += ["", *table(head, rows, left=2, labels=2)]
+        head = ["op", "count", "p50 us", "p99 us", "p99.9 us", "mean us", "kops/s"]
+        lines += ["", *_titled(scheme, head, rows, left=2, labels=2)]
     return lines
+
+
+def _titled(scheme: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: int, labels: int = 1) -> list[str]:
+    """A scheme's table, a row for each platform. The scheme heads their column, or stands above if that is too wide."""
+    made = table([scheme, *head], rows, left, labels=labels)
+    narrow = table(["platform", *head], rows, left, labels=labels)
+    fits = max(map(len, made)) <= WIDTH and len(made) <= len(narrow)
+    return made if fits else [*paragraph(scheme, 2, 2), *narrow]
 
 
 def execution(outcomes: Sequence[JobOutcome]) -> list[str]:
@@ -88,8 +96,8 @@ def costs(outcomes: Sequence[JobOutcome]) -> list[str]:
                 counted = [f"{spent[key]:.2f}" for key in ("verbs", "round_trips", "flushes")]
                 rows.append([name, role, *times, *counted])
                 name = ""
-        head = [scheme, "role", "CPU", "polling", "asleep", "verbs", "trips", "flushes"]
-        lines += ["", *table(head, rows, left=2, labels=2)]
+        head = ["role", "CPU", "polling", "asleep", "verbs", "trips", "flushes"]
+        lines += ["", *_titled(scheme, head, rows, left=2, labels=2)]
     return lines
 
 
@@ -110,7 +118,7 @@ def verdicts(outcomes: Sequence[JobOutcome], surprises: Sequence[Surprise]) -> l
             ]
             states = count(report.states) + (" all" if report.exhaustive else " some")
             rows.append([report.platform, *cells, states])
-        lines += ["", *table([scheme, *map(str, conditions), "states"], rows, left=1 + len(conditions))]
+        lines += ["", *_titled(scheme, [*map(str, conditions), "states"], rows, left=1 + len(conditions))]
     overs = {True: _over(reports, True), False: _over(reports, False)}
     for word, exhaustive in (("all", True), ("some", False)):
         for over in overs[exhaustive]:

@@ -19,7 +19,7 @@ LOST, CRASH = "LOST", "CRASH"
 COLUMNS = 2
 """So many machines find room beside the clients; of more, names stand before what they do."""
 NARROW = 24
-"""The width of the clients' column beside two others."""
+"""The width of the clients' column beside two others, on a terminal."""
 
 
 def heading(report: CrashReport, example: Counterexample, tail: str = "smallest below") -> list[str]:
@@ -36,11 +36,11 @@ def heading(report: CrashReport, example: Counterexample, tail: str = "smallest 
     return [f"{what}   {share}"] if len(what) + 3 + len(share) <= WIDTH else [*paragraph(what, hang=2), f"  {share}"]
 
 
-def timeline(example: Counterexample) -> list[str]:
-    """The lines of the picture, none longer than 80 columns."""
+def timeline(example: Counterexample, most: int = WIDTH) -> list[str]:
+    """The lines of the picture; ``most``: the letters of a line that has a column for each of two machines, else 80."""
     nodes = sorted({row.side for row in example.timeline if _is_node(row)})
     if len(nodes) == COLUMNS and any(row.time_ps > example.instant_ps for row in example.timeline):
-        return _by_machine(example, nodes)
+        return _by_machine(example, nodes, most)
     before, after = _split(example.timeline)
     clients, servers = _sides(example.timeline, left=True), _sides(example.timeline, left=False)
     width = _left_width(before, after, clients, example.instant_ps)
@@ -61,17 +61,18 @@ def timeline(example: Counterexample) -> list[str]:
     return lines + _explanation(example, after, width)
 
 
-def _by_machine(example: Counterexample, nodes: Sequence[str]) -> list[str]:
+def _by_machine(example: Counterexample, nodes: Sequence[str], most: int) -> list[str]:
     """The picture with a column for the clients and one for each machine."""
     clients = _sides(example.timeline, left=True)
-    wide = (WIDTH - INDENT - NARROW - GAP * COLUMNS) // COLUMNS
-    starts = [NARROW + GAP + turn * (wide + GAP) for turn in range(COLUMNS)]
+    narrow = NARROW * most // WIDTH
+    wide = (most - INDENT - narrow - GAP * COLUMNS) // COLUMNS
+    starts = [narrow + GAP + turn * (wide + GAP) for turn in range(COLUMNS)]
 
     def cell(row: TimelineRow) -> list[str]:
         column = nodes.index(row.side) if row.side in nodes else None
-        start, space = (0, NARROW) if column is None else (starts[column], wide)
+        start, space = (0, narrow) if column is None else (starts[column], wide)
         if row.mark == LOST:  # the whole story: as far as there is room
-            start, space = starts[0], WIDTH - INDENT - starts[0]
+            start, space = starts[0], most - INDENT - starts[0]
         shared = column is None and (len(clients) > 1 or row.side not in clients)
         prefix = f"{row.side}: " if shared or row.mark == LOST else ""
         end = LOST if row.mark == LOST else microseconds(row.time_ps)
@@ -81,11 +82,11 @@ def _by_machine(example: Counterexample, nodes: Sequence[str]) -> list[str]:
         chunks[-1] = chunks[-1].ljust(space - len(end)) + end
         return [(" " * (INDENT + start) + chunk).rstrip() for chunk in chunks]
 
-    titles = _title(clients, "client").ljust(NARROW + GAP) + (" " * GAP).join(name.ljust(wide) for name in nodes)
+    titles = _title(clients, "client").ljust(narrow + GAP) + (" " * GAP).join(name.ljust(wide) for name in nodes)
     lines = [(" " * INDENT + titles).rstrip()]
     for row in example.timeline:
         if row.mark == CRASH:
-            lines.append(f"  -- {row.text}  {microseconds(example.instant_ps):>10} us ".ljust(WIDTH, "-"))
+            lines.append(f"  -- {row.text}  {microseconds(example.instant_ps):>10} us ".ljust(most, "-"))
             if not any(other.mark == LOST for other in example.timeline):
                 for fate in example.lost:
                     lines += cell(TimelineRow(example.instant_ps, fate.node, lost_text(fate), LOST))

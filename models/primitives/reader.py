@@ -73,7 +73,7 @@ def _read(source: Source, switches: Mapping[str, str]) -> Primitive:
     if not at.mistakes:
         found = _chosen(at, found, switches)
     at.finish()
-    wrong = problems(found)
+    wrong = [replace(one, line=at["complete"].line) if one.field == "complete" else one for one in problems(found)]
     if wrong:
         raise InputError(sorted(wrong, key=lambda one: one.line or 0))
     return found

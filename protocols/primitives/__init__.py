@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...models.durability.places import Domain
@@ -16,6 +17,7 @@ from ...models.primitives.language import Primitive
 from ...models.primitives.reader import read_primitive
 from ...models.profiles.platform import load_platform, platform_names, platform_settings
 from ...sim.errors import InputError, Mistake, nearest, unknown
+from ...sim.yaml_source import read_yaml
 from ..guarantees import ALWAYS, Condition, misplaced
 
 _SHIPPED: dict[tuple[str, tuple[tuple[str, str], ...]], Primitive] = {}
@@ -42,7 +44,9 @@ def primitive(name: str | Path, switches: Mapping[str, str] | None = None) -> Pr
     if "/" in text or text.endswith((".yaml", ".yml")) or Path(text).exists():
         return _checked(read_primitive(Path(name), switches))
     expected = "a file, or a shipped primitive (rpsim list primitives)"
-    raise InputError(unknown(text, known, expected, field="primitive"))
+    wrong = unknown(text, known, expected, field="primitive")
+    beside = Path(f"{text}.yaml")
+    raise InputError(replace(wrong, nearest=str(beside)) if beside.exists() else wrong)
 
 
 def _checked(found: Primitive) -> Primitive:
@@ -61,7 +65,9 @@ def _checked(found: Primitive) -> Primitive:
         for condition, part in misplaced(found.claims, _is_place)
     ]  # fmt: skip
     if wrong:
-        raise InputError(wrong)
+        written = read_yaml(Path(found.file))
+        paths = [tuple((one.field or "").split(".")) for one in wrong]
+        raise InputError([replace(one, line=written.line(path)) for one, path in zip(wrong, paths, strict=True)])
     return found
 
 

@@ -105,6 +105,44 @@ def test_a_notebook_shows_the_slider_in_a_frame(browser, tmp_path):
     assert "VIOLATED" in browser.evaluate("inside.querySelector('pre').textContent") and browser.errors == []
 
 
+def in_a_window(browser: Browser, page: Path, width: int) -> None:
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    browser.open(page)
+
+
+def test_long_names_leave_a_narrow_page_as_wide_as_its_window_and_no_legend_hides_any(browser, tmp_path):
+    outcomes = fakes.outcomes()
+    for number, outcome in enumerate(outcomes):
+        outcome.scheme = f"hotpot-public[page=64 B, number={number}]"
+        outcome.slider = outcome.slider and outcome.slider | {"scheme": outcome.scheme, "title": "txn w k1 = v1, " * 6}
+    summary = {"unexpected": [], "schemes": [{"counterexamples": [{"case": "c"}] * 9} for _ in outcomes]}
+    page = tmp_path / "report.html"
+    page.write_text(report(fakes.scenario(), outcomes, summary), encoding="utf-8")
+    in_a_window(browser, page, 800)
+    try:
+        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert browser.evaluate("document.querySelectorAll('#plot-latency .legendtext').length") == len(outcomes)
+        below = (
+            "[...document.querySelectorAll('#plot-latency .legendtext, #plot-throughput .legendtext')].filter(one => "
+            "one.getBoundingClientRect().bottom > one.closest('.plot').getBoundingClientRect().bottom + 1).length"
+        )
+        assert browser.evaluate(below) == 0
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_lanes_of_several_machines_say_whose_they_are(browser, tmp_path):
+    outcome = fakes.outcomes()[0]
+    lines = outcome.slider["lines"]
+    outcome.slider["lines"] = [line | {"node": f"node[{turn}]", "label": "redo"} for turn, line in enumerate(lines)]
+    page = tmp_path / "report.html"
+    summary = {"unexpected": [], "schemes": [{"counterexamples": [{"case": "c"}] * 9}]}
+    page.write_text(report(fakes.scenario(), [outcome], summary), encoding="utf-8")
+    browser.open(page)
+    names = "[...document.querySelectorAll('#crash-lanes text.mono')].map(one => one.textContent)"
+    assert browser.evaluate(names) == [f"node[{turn}] redo" for turn in range(len(lines))]
+
+
 def test_names_with_tags_in_them_run_nothing(browser, tmp_path):
     evil = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 2'><b>"
     outcomes = fakes.outcomes()

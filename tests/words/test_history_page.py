@@ -61,6 +61,10 @@ def test_a_crash_a_stuck_operation_and_points_are_drawn():
     assert history.count("class='point'") == 5  # three on x before the one that is stuck, both on y
 
 
+def test_the_axis_has_its_unit():
+    assert ">time, ns</text>" in page(check_history(read_history(EXAMPLES / "lost-update.jsonl")))
+
+
 def test_points_lie_between_invocation_and_response_in_the_order_told():
     report = check_history(read_history(EXAMPLES / "two-clients.jsonl"))
     entries = {entry.line: entry for entry in report.history.entries}

@@ -12,6 +12,7 @@ from rpsim.app.pages import paper
 from rpsim.app.pages.matrix import page as matrix_page
 from rpsim.app.pages.report import report
 from rpsim.app.pages.template import render
+from rpsim.app.terminal.summary import costs
 from rpsim.validation.published.scoreboard import summarise
 
 from . import fakes
@@ -98,3 +99,10 @@ def test_a_title_with_tags(template):
     found = Read(render(template, **lists, **words, held_out=None, figures={EVIL: EVIL}))
     assert len(found.scripts) == 2 and not found.stray and EVIL in found.texts
     assert constant(found, "FIGURES") == {EVIL: EVIL}
+
+
+def test_a_report_has_what_operations_cost_as_the_terminal_has():
+    outcomes = fakes.outcomes(crash=False)
+    texts = "".join(Read(report(fakes.scenario(), outcomes, {})).texts)
+    for line in costs(outcomes)[1:]:
+        assert line in texts

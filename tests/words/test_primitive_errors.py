@@ -135,7 +135,7 @@ def test_a_mistake_in_a_step(steps, expected):
     [
         ("steps: 3\n", "p.yaml:5: steps: found 3, expected a list of steps"),
         ("complet: update\n", "found the unknown key 'complet', expected one of name, title"),
-        ("complete: flush\n", "complete: found 'flush', expected a step: update"),
+        ("complete: flush\n", "p.yaml:5: complete: found 'flush', expected a step: update"),
         (
             "follows: WRIT\n",
             "follows: found 'WRIT', expected one of WRITE, WRITE_WITH_IMM, SEND; did you mean 'WRITE'",
@@ -184,9 +184,18 @@ def test_a_primitive_that_there_is_not(tmp_path):
         primitive(tmp_path / "mine.yaml")
 
 
+def test_a_file_that_is_named_without_its_ending(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wflushes.yaml").write_text(HEADER)
+    with pytest.raises(InputError, match=r"found 'wflushes', expected .*; did you mean 'wflushes\.yaml'\?"):
+        primitive("wflushes")
+
+
 def test_a_claim_that_is_no_condition(tmp_path):
     (tmp_path / "p.yaml").write_text(HEADER + "claims: {durabel: always}\n")
-    with pytest.raises(InputError, match=r"claims: found 'durabel', expected a condition: .*; did you mean 'durable'"):
+    with pytest.raises(
+        InputError, match=r"yaml:5: claims: found 'durabel', expected a condition: .*; did you mean 'durable'"
+    ):
         primitive(tmp_path / "p.yaml")
 
 
@@ -198,7 +207,7 @@ def test_a_claim_for_a_place_that_there_is_not(tmp_path):
     expected = "expected always alone, or a domain, a platform, a switch, a device, as in 'adr, ddio off; eadr'"
     found = (("ddio offf", "; did you mean 'ddio off'?"), ("eadrr", "; did you mean 'eadr'?"), ("always", ""))
     assert [str(mistake) for mistake in caught.value.mistakes] == [
-        f"{path}: claims.no_lost_ack: found '{part}', {expected}{hint}" for part, hint in found
+        f"{path}:5: claims.no_lost_ack: found '{part}', {expected}{hint}" for part, hint in found
     ]
     path.write_text(HEADER + 'claims: {durable: "optane-adr, ddio off, ro; mine.yaml, turbo on"}\n')
     assert primitive(path).claims

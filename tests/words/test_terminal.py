@@ -68,6 +68,13 @@ def test_of_three_machines_each_row_says_whose_it_is():
     assert " ".join(found.split()).count("server[1]: index[17] may still be in the") == 1
 
 
+def test_a_page_has_room_for_more_letters_beside_two_machines():
+    late = TimelineRow(1_234_700_000, "server[1]", "power is back")
+    example = replace(fakes.crowded(), timeline=(*fakes.crowded().timeline, late))
+    narrow, broad = timeline(example), timeline(example, 112)
+    assert max(map(len, narrow)) <= 80 < max(map(len, broad)) <= 112 and len(broad) < len(narrow)
+
+
 @pytest.mark.parametrize("example", [fakes.lost_put(), fakes.crowded()], ids=["lost put", "crowded"])
 def test_no_line_is_longer_than_a_terminal(example):
     assert max(map(len, timeline(example))) <= 80
@@ -155,6 +162,14 @@ def test_the_table_of_performance_names_its_units():
           optane-adr, ddio on  get    950   1.530   1.660     1.664    1.532  4,512.3
                                put    900   2.090   3.400     3.780    2.116
         """)
+
+
+def test_a_scheme_whose_name_would_make_the_table_too_wide_stands_above_it():
+    long = "bst on rnvm-rcb[batch=2, oplog=awaited, mirror=back-end, mirrored=before]"
+    found = [replace(one, scheme=long, crash=replace(one.crash, scheme=long)) for one in fakes.outcomes()[:1]]
+    lines = verdicts(found, []) + performance(found) + costs(found)
+    assert max(map(len, lines)) <= 80
+    assert [lines[i + 1].split()[0] for i, line in enumerate(lines) if line == f"  {long}"] == ["platform"] * 3
 
 
 def test_columns_are_as_wide_as_their_widest_cell():

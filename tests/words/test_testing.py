@@ -95,6 +95,8 @@ def test_a_workload_and_a_fault_of_one_s_own():
         (lambda: crash_report(Saw, fault="server[0] powr"), "did you mean 'power'"),
         (lambda: crash_report(Saw, ddoi="on"), "did you mean 'ddio'"),
         (lambda: crash_machine(Saw, "optane-adr", "durabel"), "did you mean 'durable'"),
+        (lambda: crash_report("saw"), "scheme: found 'saw', expected the class of a scheme"),
+        (lambda: assert_holds(int, "optane-adr", "durable"), "expected the class of a scheme"),
     ],
 )
 def test_a_mistake_is_told(wrong, message):

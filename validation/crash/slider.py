@@ -155,7 +155,11 @@ class _Slider:
         return f"{self._name(key)} {'written' if entered else 'certainly durable'}"
 
     def _name(self, key: LineKey) -> str:
-        return self.run.system.devices()[key[0]][1].name_of(key[1] * LINE_BYTES)
+        """The line's name, with its machine's in front where lines of several machines are shown."""
+        devices = self.run.system.devices()
+        node, device = devices[key[0]]
+        name = device.name_of(key[1] * LINE_BYTES)
+        return f"{node.name} {name}" if len({devices[line[0]][0].name for line in self.lines}) > 1 else name
 
     def _survival(self, turn: int, key: LineKey, at_ps: int) -> dict[str, Any]:
         views = self.explorer.views

@@ -12,6 +12,7 @@ from ...scenarios.build import Draft
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.schema.schema import Scenario
 from ...sim.errors import InputError, Mistake, unknown
+from ...sim.yaml_source import describe
 from ..crash.explore import explore
 from ..crash.findings import CrashReport
 from .telling import story
@@ -79,6 +80,14 @@ def scenario_of(
     **settings: str,
 ) -> Scenario:
     """The scenario, of one variant, that :func:`crash_report` explores."""
+    if not isinstance(getattr(scheme, "name", None), str):
+        raise InputError(
+            Mistake(
+                describe(scheme),
+                "the class of a scheme: rpsim.protocols.registry.scheme returns it for a name",
+                field="scheme",
+            )
+        )
     given = dict(workload or {})
     load: Any = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
     wanted = [condition_named(name) for name in conditions]

@@ -265,6 +265,20 @@ def test_what_is_no_choice_is_refused(name, told):
         scheme(name)
 
 
+def test_the_slider_says_of_which_machine_a_line_is_that_several_have():
+    made = scenario_of(
+        scheme("hotpot"), clients=1, ddio="on", fault="all power", workload=listed(*THREE_PHASES, keys=3)
+    )
+    (variant,) = made.variants()
+    result = run_variant(made, variant)
+    drawn = slider(explore(result, made, variant), result, made, variant)
+    assert drawn is not None and len({line["node"] for line in drawn["lines"]}) > 1
+    moved = [
+        part for step in drawn["steps"] for part in step["what"].split("; ") if part.endswith((" written", "durable"))
+    ]
+    assert moved and all(part.startswith("node[") for part in moved)
+
+
 def test_the_slider_has_no_row_for_the_zeros_of_a_page():
     made = scenario_of(scheme("hotpot"), clients=1, ddio="on", fault="all power", workload=listed((0, "wk0"), keys=1))
     (variant,) = made.variants()
