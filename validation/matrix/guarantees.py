@@ -35,8 +35,9 @@ QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
 """Settings of several machines for a first look ..."""
 QUICK_NO_FAULT = ("crash.schedules=2",)
 """... and where nothing fails: on its way a WRITE of 4 KiB passes each of them, so a run takes seconds."""
-REMOVALS = ("workload.deletes=0.34",)
-"""Settings of several machines where one with code fails: what puts leave to clients, removals may need it for."""
+REMOVALS = ("workload.deletes=0.34", "workload.seed=1")
+"""Settings of several machines where one with code fails: what puts leave to clients, removals may need it for. They
+are drawn: every seed has the same work, in which some come."""
 OPAQUE = "opaque-recovery"
 """The scenario of power failures of schemes that recover all at once: small, since each state is a whole recovery."""
 
