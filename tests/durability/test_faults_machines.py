@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,19 @@ from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Scheme
+from rpsim.scenarios.history import Crash, History, Removed
 from rpsim.scenarios.run import waiting
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.crash import strikes
-from rpsim.validation.crash.executed import judge_state
+from rpsim.validation.crash.executed import Executed, judge, judge_state
 from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
+from rpsim.validation.histories import recorded
+from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
+from rpsim.validation.oracle.conditions import removals
+from rpsim.validation.oracle.search.general import Search
 
 from ..answers import result_of
 from ..small import get, only_variant, put, scenario
@@ -306,6 +312,45 @@ def test_a_run_in_which_nothing_fails_is_made_once(monkeypatch):
     found = report(failing("two-copies", "no fault", [put(0, "k0")], schedules=3))
     assert len(runs) == found.states == 3 and found.exhaustive
     assert set(found.verdicts.values()) == {Verdict.HOLDS}
+
+
+def test_a_run_without_a_fault_in_which_somebody_waits_for_ever_is_no_holds():
+    found = Executed((COMMITTED,), runs=3, unfinished=1, whole_runs=True)
+    assert found.verdict(COMMITTED, timed=False) is Verdict.UNDECIDED
+    assert found.over(3) == "the runs of 3 schedules, each to its end; 1 runs in which somebody waits for ever"
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_an_update_of_a_killed_process_does_not_surface_behind_a_read_of_the_old_value(late):
+    """Strict: it takes effect before the crash or never. Where the process lives on it may be late."""
+    history = History(frozenset({"put"}))
+    history.invoke(0, "put", "x", 1, 10)
+    history.crashes.append(Crash("client", 20, 0 if late else 3))
+    for process, at_ps, value in ((1, 30, 0), (2, 50, 1)):
+        history.complete(history.invoke(process, "get", "x", None, at_ps), "ok", at_ps + 5, value)
+    asked = [Condition.LINEARIZABLE, Condition.PERSISTENT, Condition.STRICT]
+    assert set(judge(history, ["x"], asked)) == ({Condition.STRICT} if late else set())
+
+
+@pytest.mark.parametrize("model", ["register", "queue"])
+def test_a_condition_whose_search_gives_up_does_not_hold(monkeypatch, model):
+    """A step is not enough to search a history with a removal, or one of a queue that has an item twice."""
+    history = History(frozenset({"put", "delete"} if model == "register" else {"enqueue", "dequeue"}), model=model)
+    f, again = ("put", Removed(2)) if model == "register" else ("enqueue", 1)
+    history.invoke(0, f, "x", 1, 10)
+    history.complete(history.invoke(1, "delete" if model == "register" else f, "x", again, 11), "ok", 20)
+    history.complete(history.invoke(2, "get" if model == "register" else "dequeue", "x", None, 30), "ok", 40, 1)
+    history.crashes.append(Crash("server", 25))
+
+    def verdict():
+        found = Executed((DURABLE,))
+        assert judge(history, [], [DURABLE], undecided=found.undecided) == {}
+        return found.verdict(DURABLE, timed=False)
+
+    assert verdict() is Verdict.HOLDS
+    monkeypatch.setattr(removals, "Search", partial(Search, budget=1))
+    monkeypatch.setattr(recorded, "check_history", partial(check_history, budget=1))
+    assert verdict() is Verdict.UNDECIDED
 
 
 def test_a_fault_that_hits_nobody_is_no_holds():

@@ -6,15 +6,19 @@ Judged against what follows from the definition: a flaw is one whichever removal
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.protocols.guarantees import Condition
+from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.scenarios.history import History, Operation, Removed
+from rpsim.validation.crash.explorer import Exploration
 from rpsim.validation.oracle import CONDITIONS, NOT_READ, ObjectHistory, RegisterHistory, RemovableHistory, followed
+from rpsim.validation.oracle.conditions import removals
+from rpsim.validation.oracle.search.general import Search
 
 UPDATES = frozenset({"put", "delete"})
 COMMITTED, MONOTONIC, LOST, DURABLE = CONDITIONS
@@ -124,3 +128,17 @@ def test_objects_that_are_never_removed_are_followed_quickly():
     history.operations += story(("delete", 3, 4, None))
     assert isinstance(followed("x", history), RemovableHistory)
     assert [*CONDITIONS] == [Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE]
+
+
+def test_a_search_that_gives_up_is_told(monkeypatch):
+    """Nothing is wrong with what is read, but that says nothing of the order of all operations."""
+    one = RemovableHistory("x", UPDATES)
+    for number, f, argument in ((1, "put", 1), (2, "delete", Removed(2))):
+        operation = Operation(number, number, f, "x", argument, 10 * number, 10 * number + 5, None, "ok")
+        one.invoke(operation)
+        one.complete(operation)
+    assert one.judge(None) == frozenset() and one.undecided == set()
+    monkeypatch.setattr(removals, "Search", partial(Search, budget=1))
+    assert one.judge(1) == {LOST} and one.undecided == {DURABLE}
+    walked = Exploration(undecided=one.undecided)
+    assert [walked.verdict(condition) for condition in (DURABLE, MONOTONIC)] == [Verdict.UNDECIDED, Verdict.HOLDS]

@@ -21,14 +21,18 @@ from ...scenarios.schema.faults import conditions_after
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.collector import seldom_collecting
 from ..histories.recorded import judged
-from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications
-from .explorer import ASKED
+from ..oracle import FINDERS, NOT_READ, Flaw, ObjectHistory, assert_implications, verdict_on
+from .explorer import ASKED, SEARCHED_IN_VAIN
 from .strikes import State, Walk
 
 _AFTER_A_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZABLE)
 """What is asked after a client's crash unless a scenario expects more."""
-_LOST = (Condition.NO_LOST_ACK, Condition.DURABLE, Condition.LINEARIZABLE)
+_LOST = (
+    Condition.NO_LOST_ACK, Condition.DURABLE, Condition.LINEARIZABLE, Condition.PERSISTENT, Condition.STRICT,
+)  # fmt: skip
 """What an object breaks that cannot be read any more."""
+_KILLED = (Condition.PERSISTENT, Condition.STRICT)
+"""What asks which process a crash killed, and at which operation: history files follow that, retries included."""
 INSTANTS_AT_MOST = 400
 """How many instants of a schedule are executed unless the scenario's ``crash.budget`` says: a choice, some seconds."""
 RUNS_AT_MOST = 20_000
@@ -86,6 +90,8 @@ class Executed:
     """Whether no state was left out."""
     images: bool = False
     """Whether memory of machines that come back was chosen."""
+    undecided: set[Condition] = field(default_factory=set)
+    """The conditions about which a search for an order has given up in some run."""
     missed: tuple[str, ...] = ()
     """The parts that take no part in a run: nobody is hit if they fail."""
 
@@ -108,23 +114,27 @@ class Executed:
                 self.first[condition] = breach
 
     def verdict(self, condition: Condition, timed: bool) -> Verdict:
-        """A sample says "violated" or nothing, and so does the timed view."""
+        """A sample says "violated" or nothing, and so do the timed view and a run without a fault that has no end."""
         if condition in self.first:
             return Verdict.VIOLATED
-        return Verdict.HOLDS if self.exhaustive and not self.missed and not timed else Verdict.UNDECIDED
+        decided = self.exhaustive and not self.missed and not timed and condition not in self.undecided
+        return Verdict.HOLDS if decided and not (self.whole_runs and self.unfinished) else Verdict.UNDECIDED
 
     def over(self, schedules: int) -> str:
         """What the verdicts speak of."""
+        ever = f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else ""
+        open_ = ", ".join(sorted(self.undecided - self.first.keys()))
+        ever += f"; {SEARCHED_IN_VAIN}: {open_}" if open_ else ""
         if self.whole_runs:
-            return f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
+            whole = f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
+            return whole + ever
         each = "packets leave or are taken in, stores, operations begin or end"
         how_many = "all" if self.looked_at == self.instants else f"{self.looked_at} of {self.instants}"
         text = f"{how_many} instants at which something changes ({each}), each executed in the schedule's timing"
         text += "; of memory that comes back, every image that somebody tells from others" if self.images else ""
         text += "" if self.exhaustive or self.looked_at < self.instants else f"; the first {self.runs} runs of these"
         text += f"; {schedules} schedules" if schedules > 1 else ""
-        text += f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else ""
-        return text + "".join(f"; {part}: it takes no part, and its fault hits nobody" for part in self.missed)
+        return text + ever + "".join(f"; {part}: it takes no part, and its fault hits nobody" for part in self.missed)
 
 
 def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()) -> tuple[Condition, ...]:
@@ -148,19 +158,26 @@ def judge(
     conditions: Sequence[Condition],
     loss_ps: int | None = None,
     unread: Mapping[Hashable, Unread] | None = None,
+    undecided: set[Condition] | None = None,
 ) -> dict[Condition, _Wrong]:
     """The first object at fault by each condition that the history violates; ``loaded`` had values before time zero.
 
     Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
-    ``unread`` are the objects that the last read, by a fresh client, did not return.
+    ``unread`` are the objects that the last read, by a fresh client, did not return. The conditions about which a
+    search gives up are added to ``undecided``.
     """
-    plain = [c for c in conditions if c in FINDERS] if history.model in REGISTERS and not _promises(history) else []
+    undecided = set() if undecided is None else undecided
+    in_vain: set[Condition] = set()
+    registers = history.model in REGISTERS and not _promises(history)
+    plain = [c for c in conditions if registers and c in FINDERS and c not in _KILLED]
     others = frozenset(conditions) - frozenset(plain)
-    found = judged(history, loaded, others, loss_ps) if others else {}
+    found = judged(history, loaded, others, loss_ps, in_vain) if others else {}
     for name, why in (unread or {}).items():
         for condition in others.intersection(_LOST):
             found.setdefault(condition, (name, Flaw((), f"{name} -> {why}: whatever it held is lost")))
-    return found | _judge_registers(history, loaded, plain, unread or {}) if plain else found
+    found |= _judge_registers(history, loaded, plain, unread or {}, in_vain) if plain else {}
+    undecided |= in_vain - found.keys()
+    return found
 
 
 def _promises(history: History) -> bool:
@@ -172,6 +189,7 @@ def _judge_registers(
     loaded: Collection[Hashable],
     conditions: Sequence[Condition],
     unread: Mapping[Hashable, Unread],
+    undecided: set[Condition],
 ) -> dict[Condition, _Wrong]:
     names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
     crashes_ps = sorted({crash.at_ps for crash in history.crashes})
@@ -184,9 +202,10 @@ def _judge_registers(
     found: dict[Condition, _Wrong] = {}
     for name, one in known.items():
         last = unread.get(name, NOT_READ)
-        flaws = {condition: FINDERS[condition](one, last) for condition in conditions}
-        assert_implications({c: Verdict.HOLDS if flaw is None else Verdict.VIOLATED for c, flaw in flaws.items()})
-        for condition, flaw in flaws.items():
+        answers = {condition: verdict_on(condition, one, last) for condition in conditions}
+        assert_implications({condition: verdict for condition, (_, verdict) in answers.items()})
+        undecided |= {condition for condition, (_, verdict) in answers.items() if verdict is Verdict.UNDECIDED}
+        for condition, (flaw, _) in answers.items():
             if flaw is not None:
                 found.setdefault(condition, (name, flaw))
     return found
@@ -195,13 +214,16 @@ def _judge_registers(
 _Wrong = tuple[Hashable, Flaw]
 
 
-def judge_state(state: State, conditions: Sequence[Condition], schedule: int = 0) -> dict[Condition, Breach]:
-    """What is wrong with what the survivors of a state saw."""
+def judge_state(
+    state: State, conditions: Sequence[Condition], schedule: int = 0, undecided: set[Condition] | None = None
+) -> dict[Condition, Breach]:
+    """What is wrong with what the survivors of a state saw; ``undecided`` is as in :func:`judge`."""
     aftermath = state.aftermath
     history, found = aftermath.history, {}
     at_ps = state.strikes[0].at_ps if state.strikes else aftermath.at_ps
     result = aftermath.result
-    for condition, (name, flaw) in judge(history, result.initial, conditions, result.loss_ps, aftermath.unread).items():
+    wrong = judge(history, result.initial, conditions, result.loss_ps, aftermath.unread, undecided)
+    for condition, (name, flaw) in wrong.items():
         returned = any(o.f in history.updates and o.outcome == "ok" for o in flaw.operations)
         found[condition] = Breach(condition, at_ps, name, flaw, state, returned, schedule)
     return found
@@ -243,7 +265,8 @@ def _execute(scenario: Scenario, variant: Variant, found: Executed, progress: Ca
         found.images = found.images or walk.returns
         found.missed = tuple(dict.fromkeys((*found.missed, *map(str, walk.missed))))
         for state in walk.states(few):
-            found.add(state.aftermath, judge_state(state, conditions, schedule), len(walk.whole.result.initial))
+            wrong = judge_state(state, conditions, schedule, found.undecided)
+            found.add(state.aftermath, wrong, len(walk.whole.result.initial))
             progress((schedule + (walk.turn + 1) / len(few)) / schedules)
         found.exhaustive = found.exhaustive and walk.complete and len(few) == len(walk.instants)
         if all(condition in found.first for condition in conditions):

@@ -48,6 +48,8 @@ IMAGES_PER_STATE = 4096
 WHEN_IN_VAIN = 32
 """After how many, once one was given up: nothing holds any more, and what is broken shows in few images or in none."""
 
+SEARCHED_IN_VAIN = "some histories were too much for the search"
+"""Before the conditions that are undecided for that."""
 _ALL = "all instants of the schedule"
 _OVER = (
     f"{_ALL} and all images of the lines that recovery and reads look at; "
@@ -93,6 +95,8 @@ class Exploration:
     violating_states: dict[Condition, int] = field(default_factory=dict)
     first: dict[Condition, Violation] = field(default_factory=dict)
     timed: bool = False
+    undecided: set[Condition] = field(default_factory=set)
+    """The conditions about which a search for an order has given up at some state."""
 
     def joined(self, other: Exploration) -> Exploration:
         """This exploration and that of another schedule together; what this one found first stays first."""
@@ -113,6 +117,7 @@ class Exploration:
             },
             first=first,
             timed=self.timed or other.timed,
+            undecided=self.undecided | other.undecided,
         )
 
     def loses(self, condition: Condition, *, acknowledged: bool) -> bool:
@@ -124,7 +129,8 @@ class Exploration:
         """A timed view never carries a "holds": it is one timing among many."""
         if condition in self.first:
             return Verdict.VIOLATED
-        return Verdict.HOLDS if self.exhaustive and not self.timed else Verdict.UNDECIDED
+        decided = self.exhaustive and not self.timed and condition not in self.undecided
+        return Verdict.HOLDS if decided else Verdict.UNDECIDED
 
 
 class _Object:
@@ -323,6 +329,9 @@ class Explorer:
                 break
             if progress is not None:
                 progress((turn + 1) / len(instants))
+        open_ = found.undecided - found.first.keys()
+        if open_:
+            found.over += f"; {SEARCHED_IN_VAIN}: {', '.join(sorted(open_))}"
         found.recoveries_run = self.restart.runs + (self._recoveries.runs if self._recoveries is not None else 0)
         return found
 
@@ -396,6 +405,7 @@ class Explorer:
             if verdict is None:
                 found.verdicts_computed += 1
                 verdict = values[outcome.value] = judge(outcome.value) & own
+                found.undecided |= one.register.undecided & own
             if verdict:
                 for condition in verdict:
                     violating[condition] += 1

@@ -41,17 +41,24 @@ _READER = -1
 
 
 def judged(
-    history: History, loaded: Iterable[Hashable], conditions: Collection[Condition], loss_ps: int | None = None
+    history: History,
+    loaded: Iterable[Hashable],
+    conditions: Collection[Condition],
+    loss_ps: int | None = None,
+    undecided: set[Condition] | None = None,
 ) -> dict[Condition, tuple[Hashable, Flaw]]:
     """The object at fault (None: all together) and how, by each of the conditions that a run's history violates.
 
-    Losses are blamed on any of its crashes, be it a client's.
+    Losses are blamed on any of its crashes, be it a client's. The conditions about which a search gives up are added to
+    ``undecided``.
     """
     fitting = [c for c in conditions_of(history.model) if c in conditions]
     model = "kv" if history.model in REGISTERS else history.model
     crashes_ps = tuple(sorted({crash.at_ps for crash in history.crashes}))
     file, names = recorded(history, loaded), list(map(str, fitting))
     report = check_history(file, model, names, loss_ps=loss_ps, crashes_ps=crashes_ps)
+    if undecided is not None:
+        undecided |= {c for c, one in report.verdicts.items() if one.verdict is Verdict.UNDECIDED}
     return {c: _flaw(report, c, history) for c, one in report.verdicts.items() if one.verdict is Verdict.VIOLATED}
 
 
@@ -80,6 +87,8 @@ class JudgedHistory:
         loss_ps: int | None = None,
     ) -> None:
         self.version = 0
+        self.undecided: set[Condition] = set()
+        """The conditions about which a search has given up so far."""
         self._history = History(history.updates, model=history.model)
         self._probe = probe
         names = [name for one in probe for name in (one.object if isinstance(one.object, tuple) else (one.object,))]
@@ -136,7 +145,7 @@ class JudgedHistory:
     def _by_oracle(self, value: Value) -> dict[Condition, tuple[Hashable, Flaw]]:
         whole = replace(self._history, operations=[*self._history.operations, *self._reads(value)])
         whole.crashes = [Crash("system", self._now_ps)]
-        return judged(whole, self._loaded, self._conditions, self._loss_ps)
+        return judged(whole, self._loaded, self._conditions, self._loss_ps, self.undecided)
 
     def _own(self, value: Value) -> Sequence[tuple[Operation, Value]]:
         """What was found by each probe."""

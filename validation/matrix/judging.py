@@ -69,8 +69,9 @@ class CellFinding:
     """By violated condition."""
 
     def add(self, condition: Condition, verdict: Verdict) -> None:
-        """The verdict of one more schedule."""
-        if self.verdicts.get(condition) != Verdict.UNDECIDED or verdict == Verdict.VIOLATED:
+        """The verdict of one more schedule: the worst of all counts."""
+        before = self.verdicts.get(condition, Verdict.HOLDS)
+        if before == Verdict.HOLDS or verdict == Verdict.VIOLATED:
             self.verdicts[str(condition)] = str(verdict)
 
     @property

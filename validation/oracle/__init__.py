@@ -17,7 +17,7 @@ returned, one that was invoked then is pending. Loaded values were written, dura
   Reads that did not return ``ok`` say nothing.
 """
 
-from .check import CONDITIONS, FINDERS, Finding, assert_implications, check
+from .check import CONDITIONS, FINDERS, Finding, assert_implications, check, verdict_on
 from .followed import RemovableHistory, followed
 from .incremental import RegisterHistory
 from .known import NOT_READ, Flaw, Inconsistent, ObjectHistory
@@ -35,4 +35,5 @@ __all__ = [
     "assert_implications",
     "check",
     "followed",
+    "verdict_on",
 ]

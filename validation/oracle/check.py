@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...protocols.guarantees import EXPLORED, Condition, Verdict
 from ...scenarios.history import History, Operation, Value
 from .conditions import committed, durable, monotonic, no_lost_ack, persistent, strict
-from .known import NOT_READ, RECOVERY, Finder, Inconsistent, ObjectHistory, cut
+from .known import NOT_READ, RECOVERY, Finder, Flaw, Inconsistent, ObjectHistory, Recovered, cut
 
 FINDERS: Mapping[Condition, Finder] = {
     Condition.COMMITTED: committed.find,
@@ -90,13 +90,24 @@ def check(
         recovered = values[0] if len(values) == 1 else NOT_READ
         verdicts: dict[Condition, Verdict] = {}
         for condition in wanted:
-            flaw = FINDERS[condition](known, recovered)
-            verdicts[condition] = Verdict.HOLDS if flaw is None else Verdict.VIOLATED
-            if flaw is not None and findings[condition].verdict is Verdict.HOLDS:
+            flaw, verdicts[condition] = verdict_on(condition, known, recovered)
+            if flaw is None and verdicts[condition] is Verdict.UNDECIDED:
+                if findings[condition].verdict is Verdict.HOLDS:
+                    findings[condition] = Finding(condition, Verdict.UNDECIDED, name)
+            elif flaw is not None and findings[condition].verdict is not Verdict.VIOLATED:
                 named = tuple(operation for operation in flaw.operations if operation.process != RECOVERY)
                 findings[condition] = Finding(condition, Verdict.VIOLATED, name, named, flaw.explanation)
         assert_implications(verdicts)
     return findings
+
+
+def verdict_on(condition: Condition, known: ObjectHistory, recovered: Recovered) -> tuple[Flaw | None, Verdict]:
+    """The flaw of one register by a condition, and the verdict: undecided where a search gave up."""
+    known.given_up = False
+    flaw = FINDERS[condition](known, recovered)
+    if flaw is not None:
+        return flaw, Verdict.VIOLATED
+    return None, Verdict.UNDECIDED if known.given_up else Verdict.HOLDS
 
 
 def _one_by_one(known: ObjectHistory, values: tuple[Value, ...], crash_ps: int, number: int) -> list[Operation]:

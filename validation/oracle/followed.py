@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ...protocols.guarantees import Condition
+from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import History, Operation, Removed, Value
-from .check import CONDITIONS
+from .check import CONDITIONS, verdict_on
 from .incremental import RegisterHistory
 from .known import ObjectHistory
 
@@ -17,6 +17,8 @@ class RemovableHistory:
     def __init__(self, object: Hashable, updates: frozenset[str], loaded: bool = True, probe: str = "get") -> None:
         self.known = ObjectHistory(object, updates, loaded, probe)
         self.version = 0
+        self.undecided: set[Condition] = set()
+        """The conditions about which a search has given up so far."""
         self._answers: dict[Value, frozenset[Condition]] = {}
 
     def invoke(self, operation: Operation) -> None:
@@ -33,8 +35,9 @@ class RemovableHistory:
     def judge(self, value: Value) -> frozenset[Condition]:
         """The conditions violated if the system crashes now and the read after recovery returns ``value``."""
         if value not in self._answers:
-            wrong = (condition for condition, find in CONDITIONS.items() if find(self.known, value) is not None)
-            self._answers[value] = frozenset(wrong)
+            found = {condition: verdict_on(condition, self.known, value)[1] for condition in CONDITIONS}
+            self.undecided |= {condition for condition, verdict in found.items() if verdict is Verdict.UNDECIDED}
+            self._answers[value] = frozenset(c for c, verdict in found.items() if verdict is Verdict.VIOLATED)
         return self._answers[value]
 
     def explain(self, value: Value, condition: Condition) -> str:

@@ -59,6 +59,9 @@ class RegisterHistory:
         "version",
     )
 
+    undecided: frozenset[Condition] = frozenset()
+    """Nothing is searched here: every answer is one."""
+
     def __init__(self, object: Hashable, updates: frozenset[str], loaded: bool = True, probe: str = "get") -> None:
         self.known = ObjectHistory(object, updates, loaded, probe)
         self.version = 0

@@ -79,6 +79,8 @@ class ObjectHistory:
     """In order: the crashes that ended an era (of the system or of the server), before which reads count as earlier."""
     returned: dict[int, int | None] = field(default_factory=dict)
     """By instant: the process whose operations returned ``ok`` then; None if those of several did."""
+    given_up: bool = False
+    """Whether the last search for an order of it came to no answer: that no flaw was found says nothing then."""
     initial: Value = field(init=False)
     """The value before the first update: the loaded stamp 0, or absent."""
 

@@ -1,14 +1,17 @@
 """What the matrix finds, and that it finds it: nothing here is stored with a primitive or a platform."""
 
+from itertools import product
+
 import pytest
 
 from rpsim.models.primitives.vocabulary import StepPlace
+from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.shapes import SHAPES, shape_name, shaped, tagged, untagged
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
 from rpsim.validation.matrix.configurations import Configuration, configurations, every, usual
-from rpsim.validation.matrix.judging import judge
+from rpsim.validation.matrix.judging import CellFinding, judge
 from rpsim.validation.matrix.rows import RowJob, row
 from rpsim.validation.matrix.timing import measure
 
@@ -91,6 +94,15 @@ def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
 
 
 @pytest.mark.long
+def test_of_several_schedules_the_worst_verdict_counts_in_any_order():
+    worse = [Verdict.HOLDS, Verdict.UNDECIDED, Verdict.VIOLATED]
+    for first, second in product(worse, worse):
+        found = CellFinding()
+        for verdict in (first, second):
+            found.add(Condition.DURABLE, verdict)
+        assert found.verdicts == {"durable": max(first, second, key=worse.index)}
+
+
 def test_the_same_row_twice():
     job = RowJob("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
     assert row(job) == row(job)

@@ -20,10 +20,11 @@ _LOADED, _RECOVERED = 0, -1
 def find(known: ObjectHistory, recovered: Recovered, deadlines_ps: Mapping[Value, int]) -> Flaw | None:
     """Why no order of its operations is legal, with the read after recovery at its end; None if one is.
 
-    A search that gives up finds no flaw.
+    A search that gives up finds no flaw, and says so (``ObjectHistory.given_up``).
     """
     operations = {o.number: o for o in (*known.writes.values(), *known.reads)}
     answer = Search(MODELS["kv"], _spans(known, recovered, deadlines_ps)).run()
+    known.given_up = answer.verdict is Verdict.UNDECIDED
     if answer.verdict is not Verdict.VIOLATED:
         return None
     earlier = None if recovered is NOT_READ else find(known, NOT_READ, deadlines_ps)
