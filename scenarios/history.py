@@ -190,13 +190,16 @@ class History:
 
     def rows(self, loaded: Iterable[Hashable] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
         """The events as ``rpsim check`` reads them, each with its operation's number (0 of a crash and of a loader's);
-        first a ``loader`` writes stamp 0 to the ``loaded`` objects, if objects of this model hold values.
+        first a ``loader`` writes stamp 0 to the ``loaded`` objects, if objects of this model hold values: they are in
+        effect at once, also where other writes are promises.
 
         At one instant responses come first, then invocations (and what takes no time), then the crash.
         """
+        promises = {o.f for o in self.operations if o.applied_ps is not None and o.outcome == "ok"}
         for name in loaded if self.model in VALUED else ():
-            for kind in ("invoke", "ok"):
-                yield 0, {"process": "loader", "type": kind, **self._loading(name), "time": -1}
+            row = self._loading(name)
+            for kind in ("invoke", "ok", *(("applied",) if row["f"] in promises else ())):
+                yield 0, {"process": "loader", "type": kind, **row, "time": -1}
         rows: list[tuple[int, int, int, dict[str, Any]]] = []
         for time_ps, kind, o in self.events():
             for row in self._rows(kind, o):

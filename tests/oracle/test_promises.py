@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
+from rpsim.scenarios.history import Crash, History
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
+from rpsim.validation.histories.recorded import judged
 
 
 class Tale:
@@ -63,6 +65,19 @@ def test_what_was_promised_may_take_effect_until_it_is_applied() -> None:
 def test_a_crash_asks_for_what_was_promised() -> None:
     assert promised().crash().read(2).violated() == set()
     assert promised().crash().read(1).violated() == {"no_lost_ack", *ORDER}
+
+
+@pytest.mark.parametrize("promised", [True, False])
+def test_what_was_loaded_is_in_effect_at_once_where_other_writes_are_promises(promised: bool) -> None:
+    """Else the loaded value could take effect behind the put, and a crash that loses the put would go unseen."""
+    history = History(frozenset({"put"}))
+    put = history.invoke(0, "put", "x", 1, 1)
+    history.complete(put, "ok", 2)
+    put.applied_ps = 3 if promised else None
+    history.crashes.append(Crash("server", 20))
+    history.complete(history.invoke(1, "get", "x", None, 30), "ok", 40, 0)
+    asked = {Condition.NO_LOST_ACK, Condition.DURABLE}
+    assert judged(history, ["x"], asked).keys() == asked
 
 
 def test_the_applied_is_of_the_operation_that_it_names() -> None:
