@@ -451,6 +451,11 @@ class Scheme(ABC):
     on_applied: Callable[[int], None] | None = None
     """Who records what :meth:`applied` says; a run sets it."""
 
+    @property
+    def promises(self) -> frozenset[str]:
+        """The operations whose response promises what :meth:`applied` says later, if ever."""
+        return frozenset()
+
     def applied(self, number: int) -> None:
         """Code says: what the request of that number was promised by its response is in effect now."""
         if self.on_applied is not None:

@@ -157,6 +157,14 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     model: str = "register"
+    promises: frozenset[str] = frozenset()
+    """Those ``f`` whose ``ok`` promises an effect that comes later, be it that none has come yet."""
+
+    @property
+    def promised(self) -> frozenset[str]:
+        """The same, and those of which an operation says when it took effect."""
+        said = (o.f for o in self.operations if o.applied_ps is not None and o.outcome == "ok")
+        return self.promises.union(said)
 
     def invoke(self, process: int, f: str, object: Hashable, argument: Value, now_ps: int) -> Operation:
         """Record an invocation; numbers count from 1 in the order of invocation."""
@@ -195,10 +203,10 @@ class History:
 
         At one instant responses come first, then invocations (and what takes no time), then the crash.
         """
-        promises = {o.f for o in self.operations if o.applied_ps is not None and o.outcome == "ok"}
+        promised = self.promised
         for name in loaded if self.model in VALUED else ():
             row = self._loading(name)
-            for kind in ("invoke", "ok", *(("applied",) if row["f"] in promises else ())):
+            for kind in ("invoke", "ok", *(("applied",) if row["f"] in promised else ())):
                 yield 0, {"process": "loader", "type": kind, **row, "time": -1}
         rows: list[tuple[int, int, int, dict[str, Any]]] = []
         for time_ps, kind, o in self.events():

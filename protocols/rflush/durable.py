@@ -428,9 +428,14 @@ class DurableRpc(Scheme):
         """By ring and call: the numbers of its requests in the run's history, for :meth:`executed`."""
         super().__init__(system, sizes)
 
+    @property
+    @override
+    def promises(self) -> frozenset[str]:
+        return self.updates if self.option("applied") == "said" else frozenset()
+
     def executed(self, ring: LogRing, sequence: int, turn: int) -> None:
         """One request of a call, by its place in it, is in effect: the history may know."""
-        if self.option("applied") == "said" and (ring.address, sequence) in self.numbers:
+        if self.promises and (ring.address, sequence) in self.numbers:
             self.applied(self.numbers[ring.address, sequence][turn])
 
 

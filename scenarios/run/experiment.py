@@ -126,7 +126,7 @@ class AssembledVariant:
         self.loaded = {n: device.space.snapshot() for n, (_, device) in devices.items() if device.traced}
         self.at_work.start()
         start_background(self.system, scenario)
-        self.history = History(kind.updates, model=kind.model)
+        self.history = History(kind.updates, model=kind.model, promises=self.at_work.promises)
         self.at_work.on_applied = lambda number: self.history.applied(number, self.system.clock.now_ps)
         self.spans: dict[int, Span] = {}
         self.work: dict[int, ClientWork] = {}

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from rpsim.protocols.guarantees import Condition, Verdict
-from rpsim.scenarios.history import Crash, History
+from rpsim.scenarios.history import Crash, History, Operation
+from rpsim.validation.crash.executed import judge
 from rpsim.validation.histories.check import check_history
 from rpsim.validation.histories.read import parse_history
-from rpsim.validation.histories.recorded import judged
+from rpsim.validation.histories.recorded import JudgedHistory, judged
 
 
 class Tale:
@@ -78,6 +79,23 @@ def test_what_was_loaded_is_in_effect_at_once_where_other_writes_are_promises(pr
     history.complete(history.invoke(1, "get", "x", None, 30), "ok", 40, 0)
     asked = {Condition.NO_LOST_ACK, Condition.DURABLE}
     assert judged(history, ["x"], asked).keys() == asked
+
+
+@pytest.mark.parametrize(("promises", "wrong"), [({"put"}, set()), (set(), {Condition.DURABLE})])
+def test_a_promise_is_one_before_any_of_its_kind_was_applied(promises: set[str], wrong: set[Condition]) -> None:
+    """A read finds the old value, and the power fails before the first put was executed: recovery executes it."""
+    history = History(frozenset({"put"}), promises=frozenset(promises))
+    history.complete(history.invoke(0, "put", "x", 1, 1), "ok", 2)
+    history.complete(history.invoke(1, "get", "x", None, 10), "ok", 12, 0)
+    history.crashes.append(Crash("server", 20))
+    history.complete(history.invoke(2, "get", "x", None, 30), "ok", 40, 1)
+    asked = [Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE]
+    assert judge(history, ["x"], asked).keys() == wrong
+    followed = JudgedHistory(history, [Operation(0, -1, "get", "x", None, 0)], ["x"], asked)
+    for one in history.operations[:2]:
+        followed.invoke(one)
+        followed.complete(one)
+    assert followed.judge(1) == wrong and Condition.NO_LOST_ACK in followed.judge(0)
 
 
 def test_the_applied_is_of_the_operation_that_it_names() -> None:

@@ -168,7 +168,7 @@ def judge(
     """
     undecided = set() if undecided is None else undecided
     in_vain: set[Condition] = set()
-    registers = history.model in REGISTERS and not _promises(history)
+    registers = history.model in REGISTERS and not history.promised
     plain = [c for c in conditions if registers and c in FINDERS and c not in _KILLED]
     others = frozenset(conditions) - frozenset(plain)
     found = judged(history, loaded, others, loss_ps, in_vain) if others else {}
@@ -178,10 +178,6 @@ def judge(
     found |= _judge_registers(history, loaded, plain, unread or {}, in_vain) if plain else {}
     undecided |= in_vain - found.keys()
     return found
-
-
-def _promises(history: History) -> bool:
-    return any(operation.applied_ps is not None for operation in history.operations)
 
 
 def _judge_registers(

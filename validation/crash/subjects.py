@@ -98,8 +98,7 @@ def subjects(
     targets = components(history, names) if history.model in TRANSACTIONAL else list(names)
     asked = judgeable(result, conditions)
     local = asked - TOGETHER
-    promised = any(o.applied_ps is not None for o in history.operations)
-    plain = local & frozenset(EXPLORED) if history.model in REGISTERS and not promised else frozenset()
+    plain = local & frozenset(EXPLORED) if history.model in REGISTERS and not history.promised else frozenset()
     found = [Subject(target, (target,), plain, False) for target in targets if plain]
     if local - plain:
         found += [Subject((target, "from scratch"), (target,), local - plain, True) for target in targets]

@@ -157,13 +157,18 @@ def _before(birth_ps: int | None, killed_ps: int | None) -> int | None:
     return birth_ps if birth_ps is None or killed_ps is None else max(killed_ps, birth_ps - 1)
 
 
-def settle(entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine]) -> None:
-    """Work out, once all is read, by when operations were in effect and when those on their way were lost."""
+def settle(
+    entries: Iterable[HistoryEntry], crashes: Iterable[CrashLine], promises: Collection[str] = frozenset()
+) -> None:
+    """Work out, once all is read, by when operations were in effect and when those on their way were lost.
+
+    The ``ok`` of ``promises`` is a promise, as it is where an operation of that ``f`` was applied.
+    """
     crashes = list(crashes)
     system_ps = sorted(crash.at_ps for crash in crashes if crash.node == "system")
     eras_ps = sorted(crash.at_ps for crash in crashes if crash.ends_era)
     entries = list(entries)
-    late = {entry.f for entry in entries if entry.promised_ps is not None}
+    late = {*promises, *(entry.f for entry in entries if entry.promised_ps is not None)}
     for entry in entries:
         if entry.outcome is None and not entry.alive:
             entry.killed_ps = entry.kill_ps

@@ -53,6 +53,8 @@ class Events:
         self.open: dict[HistoryEntry, None] = {}
         self.by_id: dict[Hashable, HistoryEntry] = {}
         self.ended: dict[int | str, str] = {}
+        self.promises: set[str] = set()
+        """The operations whose ``ok`` is a promise, also where no ``applied`` says so."""
         self.promised: dict[int | str, list[HistoryEntry]] = {}
         """By process: operations that returned and whose ``applied`` may still come."""
         self.waiting: dict[int | str, list[HistoryEntry]] = {}
@@ -71,7 +73,7 @@ class Events:
             self.mistakes.append(Mistake(NO_OPERATIONS, "at least one line of type invoke", self.file))
         if self.mistakes:
             raise InputError(self.mistakes)
-        settle(self.entries, self.crashes)
+        settle(self.entries, self.crashes, self.promises)
         return HistoryFile(self.file, self.entries, self.crashes, self.zero_ns or 0, timed, self.format)
 
     def wrong(

@@ -27,6 +27,7 @@ RUN = "the run"
 def recorded(history: History, loaded: Iterable[Hashable] = ()) -> HistoryFile:
     """A run's history as a history file has it; its operations go by their numbers."""
     events = Events(RUN, "a run")
+    events.promises |= history.promises
     numbers = count(1 + max((operation.number for operation in history.operations), default=0))
     given = [(number or next(numbers), row) for number, row in history.rows(loaded)]
     for number, row in given:
@@ -89,7 +90,7 @@ class JudgedHistory:
         self.version = 0
         self.undecided: set[Condition] = set()
         """The conditions about which a search has given up so far."""
-        self._history = History(history.updates, model=history.model)
+        self._history = History(history.updates, model=history.model, promises=history.promised)
         self._probe = probe
         names = [name for one in probe for name in (one.object if isinstance(one.object, tuple) else (one.object,))]
         self._loaded = [name for name in names if name in loaded] if history.model in VALUED else []
