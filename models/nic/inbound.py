@@ -85,6 +85,11 @@ class Inbound:
         lanes = self._lanes.get(HOST_MEMORY)
         return lanes.placed_ps if lanes is not None else 0
 
+    @property
+    def placed_anywhere_ps(self) -> int:
+        """When all that went to any destination so far is visible in this timing, writes that are late included."""
+        return max((lanes.placed_ps for lanes in self._lanes.values()), default=0)
+
     def note_send(self, address: int, before: Iterable[tuple[int, int]]) -> None:
         """All chunks on the ways to ``address`` since ``before`` are a SEND's: a FLUSH does not cover them."""
         known = dict(before)
@@ -168,18 +173,19 @@ class Inbound:
         return {number: (lanes.earlier(), lanes.earlier_releases()) for number, lanes in self._lanes.items()}
 
     # FLUSH --------------------------------------------------------------------------------------------------
-    def covered(self, address: int, length: int) -> list[Covered]:
-        """The updates so far that lie in a range, except those that a flush has put into the memory's queue already.
+    def covered(self, pieces: Sequence[tuple[int, int]]) -> list[Covered]:
+        """The updates so far that lie in ranges (address, length) of one device, except those that a flush has put into
+        the memory's queue already.
 
         Raises NotRecorded in a run without a record of them.
         """
         if not self._ordering.trace.complete:
             raise NotRecorded("the lines that a FLUSH covers")
-        number = self._host.destination(address).number
+        device, _ = self._host.memory.locate(pieces[0][0])
+        number = self._host.destination(pieces[0][0]).number
         lanes = self._lanes.get(number)
         if lanes is None:
             return []
-        device, start = self._host.memory.locate(address)
         waiting = self._uncovered.setdefault(number, [])
         releases = lanes.earlier_releases()
         for channel, count in (*lanes.earlier(), *releases):
@@ -192,9 +198,13 @@ class Inbound:
         waiting[:] = [entry for entry in waiting if not _flushed(entry[0])]
         found = []
         for chunk, kind in waiting:
-            first, end = max(start, chunk.address), min(start + length, chunk.address + len(chunk.data))
-            if chunk.device == device.number and first < end:
-                found.append(Covered(chunk, kind, lines(first, end - first)))
+            if chunk.device != device.number:
+                continue
+            for address, length in pieces:
+                start = address - device.base
+                first, end = max(start, chunk.address), min(start + length, chunk.address + len(chunk.data))
+                if first < end:
+                    found.append(Covered(chunk, kind, lines(first, end - first)))
         return found
 
 

@@ -102,18 +102,16 @@ class Regions:
         """The region of a key, if there is one."""
         return self._by_key.get(key)
 
-    def flushed_range(self, work: SendWR) -> tuple[int, int]:
-        """The range (address, length) of a FLUSH: its own, or that of its key's region."""
+    def flushed(self, work: SendWR) -> list[tuple[int, int]]:
+        """Where the range of a FLUSH lies in memory, as :meth:`places`: its own range, or that of its key's region."""
         if work.flush_level == FlushLevel.IBV_FLUSH_MR:
-            region = self._by_key[work.rkey]
-            return self.spanned(work.rkey, region.address, region.length)
-        return self.spanned(work.rkey, work.remote_address, work.length)
+            return self.all_places(work.rkey)
+        return self.places(work.rkey, work.remote_address, work.length)
 
-    def spanned(self, key: int, address: int, length: int) -> tuple[int, int]:
-        """From the first byte of a range to its last, as it lies in memory."""
-        pieces = self.places(key, address, length) or [(address, length)]
-        start = min(place for place, _ in pieces)
-        return start, max(place + size for place, size in pieces) - start
+    def all_places(self, key: int) -> list[tuple[int, int]]:
+        """Where a whole region lies in memory, as :meth:`places`."""
+        region = self._by_key[key]
+        return self.places(key, region.address, region.length)
 
     def relaxed(self, key: int) -> bool:
         """Whether requests with this key carry PCIe's relaxed-ordering bit."""

@@ -73,6 +73,8 @@ class PrimitiveRun:
         self.message = message
         assert isinstance(message.work.order, PrimitiveOrder)
         self.order = in_memory(nic.regions, message.work.rkey, message.work.order)
+        self._pieces = nic.regions.places(message.work.rkey, *message.work.order.span)
+        """Where the bytes lie in memory from the first of its updates to the last."""
         program = self.order.program
         running.holds = frozenset(map(RequestKind, program.holds))
         self._running = running
@@ -346,18 +348,18 @@ class PrimitiveRun:
 
     def _covered(self, step: Step, extent: str) -> tuple[list[Covered], list[Covered]]:
         """Updates in an extent: the ones that are certainly visible when this step begins, and all."""
-        nic, (address, length) = self.nic, self.order.span
+        nic = self.nic
         if extent == "region":
-            region = nic.regions.find(self.message.work.rkey)
-            assert region is not None
-            address, length = nic.regions.spanned(region.key, region.address, region.length)
+            pieces = nic.regions.all_places(self.message.work.rkey)
         elif extent == "drained":
-            device, offset = nic.host.memory.locate(address)
-            address, length = address - offset, device.space.size_bytes
+            device, _ = nic.host.memory.locate(self.order.span[0])
+            pieces = [(device.base, device.space.size_bytes)]
+        else:
+            pieces = self._pieces
         behind = self._known[step.id].behind or {}
         ends: list[ReceiveEnd] = [qp.end.receive for qp in nic.queue_pairs]
         owners = [end for end in ends if end is self.end or any(c in behind for c in _channels(end))]
-        found = [piece for end in owners for piece in end.inbound.covered(address, length)]
+        found = [piece for end in owners for piece in end.inbound.covered(pieces)]
         every = [piece for piece in found if piece.chunk.kept_ps <= nic.clock.now_ps]  # not those of later epochs
         certain = [piece for piece in every if piece.chunk.position < behind.get(piece.chunk.channel, 0)]
         return certain, every

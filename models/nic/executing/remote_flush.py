@@ -30,13 +30,14 @@ _EVENTS = {
 
 def flush(nic: Adapter, end: ReceiveEnd, message: Message, not_before_ps: int, running: Running) -> None:
     """It is ``message``'s turn on its queue pair: execute it, to have its effect at ``not_before_ps`` or later."""
-    address, length = nic.regions.flushed_range(message.work)
+    pieces = nic.regions.flushed(message.work)
     now_ps = nic.clock.now_ps
-    if not length:  # legal, and nothing to do
+    if not any(length for _, length in pieces):  # legal, and nothing to do
         end.order.end(running, now_ps)
         nic.answers.answer(end, message, max(now_ps, not_before_ps) + nic.parameters.ack_generation_ps)
         return
-    covered = end.inbound.covered(address, length)
+    address = pieces[0][0]  # all of them are in one device
+    covered = end.inbound.covered(pieces)
     observers = [
         end.inbound.observer(event, address, covered=covered)
         for kind, event in _EVENTS.items()

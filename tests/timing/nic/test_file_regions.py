@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpsim.models.profiles.parameters.adapter import TableCache
-from rpsim.models.verbs import Opcode, SendFlags, SendWR, Status
+from rpsim.models.verbs import FLUSHES, REMOTE, FlushLevel, FlushType, Opcode, SendFlags, SendWR, Status
 
 from ...rig import Rig, line
 from ..hops import Hops
@@ -143,6 +143,23 @@ def test_a_file_s_key_opens_no_local_buffer():
     rig, _, region = rig_with()
     work = SendWR(1, Opcode.IBV_WR_RDMA_WRITE, 0, 64, 0, region.key, SendFlags.IBV_SEND_SIGNALED, lkey=region.key)
     assert not rig.server.node.nic.regions.local(work.lkey, 0, 64, written=False)
+
+
+@pytest.mark.parametrize("level", list(FlushLevel))
+def test_a_flush_covers_the_extents_and_not_what_lies_between_them(level):
+    """Between two extents lies a region of its own: a FLUSH of the file writes nothing of it back."""
+    rig = Rig()
+    start = rig.server.node.memory["pm"].allocate(12 * KIB, "file", align=4 * KIB)
+    file = rig.server_pd.reg_file_mr([(start, 4 * KIB), (start + 8 * KIB, 4 * KIB)], REMOTE | FLUSHES)
+    between = rig.server_pd.reg_mr(start + 4 * KIB, 4 * KIB)
+    write(rig, file, 4 * KIB - 64, line(1))
+    write(rig, file, 4 * KIB, line(2))
+    write(rig, between, start + 4 * KIB, line(3))
+    kind = FlushType.IBV_FLUSH_PERSISTENT
+    request(rig, file, Opcode.IBV_WR_FLUSH, 4 * KIB - 64, length=128, flush_type=kind, flush_level=level)
+    offset = start - rig.server.node.memory["pm"].base
+    flushed = {chunk.address - offset: bool(chunk.flushed_ps) for chunk in rig.trace.chunks}
+    assert flushed == {4 * KIB - 64: True, 8 * KIB: True, 4 * KIB: False}
 
 
 # how it changes -------------------------------------------------------------------------------------------------------
