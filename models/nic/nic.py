@@ -24,7 +24,7 @@ from ..verbs.work import MemoryRegion, SendWR
 from .adapter import Adapter
 from .answers import Answers
 from .duties import Reliability, Wire
-from .ends import NO_WAY, PlainWay, SendEnd
+from .ends import NO_WAY, PlainWay, ReceiveEnd, SendEnd
 from .lossy.crossing import LossyWire
 from .lossy.transport import GoBackN
 from .message import Message, Packet
@@ -233,7 +233,9 @@ class Nic(Adapter):
             placed.succeed()
 
         def left() -> None:
-            self.clock.call_at(max(self.clock.now_ps, self.host.last_visible_ps), visible)
+            end: ReceiveEnd = qp.end.receive
+            last_ps = max(self.host.last_visible_ps, end.inbound.placed_anywhere_ps)
+            self.clock.call_at(max(self.clock.now_ps, last_ps), visible)
 
         if not self.responder.drain.behind(qp.end.receive, left):
             left()

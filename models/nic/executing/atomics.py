@@ -3,7 +3,8 @@
 The adapter reads the operand over PCIe behind its own posted writes, computes, and writes the result as a posted write.
 The operand's lock is held until it has done all that, so that RDMA atomics of this adapter see each other; how many
 locks there are, hashed by the operand's address, is the device's (Kalia et al., ATC'16, section 3.4). Nothing is locked
-meanwhile for others: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA).
+meanwhile for others: a CPU's store, or its CAS, in between is overwritten (ibv_wr_post(3): IBV_ATOMIC_HCA). One whose
+queue pair is destroyed meanwhile, or whose adapter loses its power, writes nothing.
 
 *A stall* (``atomic_stall``): an atomic that waits for its lock keeps the unit of the receive engine that it came
 through, and so holds up whatever comes behind it there (Kong et al., NSDI'23, finding 2). How long that will be is
@@ -123,12 +124,13 @@ class AtomicUnit:
         message: Message,
     ) -> None:
         nic, now_ps = self._nic, self._nic.clock.now_ps
-        new = _result(message, int.from_bytes(old, "little"))
-        if new is not None:
-            end.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
-            nic.responder.post_result(end, message, new.to_bytes(ATOMIC_BYTES, "little"), operand)
-        end.inbound.executed(RequestKind.ATOMIC, observe)
-        nic.answers.answer(end, message, now_ps, old, observe)
+        if not end.gone:
+            new = _result(message, int.from_bytes(old, "little"))
+            if new is not None:
+                end.inbound.behind_executed(RequestKind.ATOMIC, now_ps)
+                nic.responder.post_result(end, message, new.to_bytes(ATOMIC_BYTES, "little"), operand)
+            end.inbound.executed(RequestKind.ATOMIC, observe)
+            nic.answers.answer(end, message, now_ps, old, observe)
         end.order.end(running, now_ps)
         lock = self._lock(address)
         self._held_ps = now_ps - self._since_ps[lock]

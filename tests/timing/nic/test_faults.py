@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rpsim.models.verbs import ACK_TIMEOUT_PS, Status
+from rpsim.models.profiles.platform import load_platform
+from rpsim.models.verbs import ACK_TIMEOUT_PS, REMOTE, Access, Status
 
 from ...rig import Rig, line
+from ...verbs import post_add
 from ..hops import Hops
 
 SMALL_MTU = {"mtu_bytes": 1024}
@@ -66,6 +70,68 @@ def test_an_acknowledgement_that_has_not_left_is_lost_and_what_it_acknowledged_i
     rig.run()
     assert rig.memory(0) == line(1)
     assert [done.status for done in rig.completions] == [Status.IBV_WC_RETRY_EXC_ERR]
+
+
+# what follows a queue pair that is gone ------------------------------------------------------------------------------
+
+
+def placed(rig, at_ps, lines):
+    """What lines hold when all that a queue pair had accepted is placed, which is destroyed at an instant."""
+    seen = []
+
+    def end():
+        rig.client.peer.destroy()
+        rig.client.peer.placed().callbacks.append(lambda _: seen.append(rig.memory(0, lines)))
+
+    rig.client.qp.timeout = 1
+    rig.clock.call_at(at_ps, end)
+    rig.run(10**9)
+    return seen
+
+
+@pytest.mark.parametrize("how", ["host memory", "relaxed ordering", "peer device"])
+def test_all_that_was_accepted_is_placed_wherever_it_goes(how):
+    """A region beside the adapter takes writes later than host memory; those in any order come when they like."""
+    profile = load_platform("pmr")
+    beside = {**profile.memory, "pm": profile.memory["pmr"]}
+    for at_ns in range(700, 3000, 100):
+        rig = Rig(replace(profile, memory=beside if how == "peer device" else profile.memory))
+        relaxed = Access.IBV_ACCESS_RELAXED_ORDERING if how == "relaxed ordering" else Access(0)
+        region = rig.server_pd.reg_mr(rig.address(0), 64 * 40, REMOTE | relaxed)
+        rig.client.post_write(data=line(1, 32), rkey=region.key)
+        rig.client.post_write(data=line(2), line=32, rkey=region.key)
+        assert placed(rig, at_ns * 1000, 33) == [rig.memory(0, 33)]
+
+
+def test_an_atomic_under_execution_ends_with_its_queue_pair():
+    """Whenever that is destroyed, the word has its result when all is placed, or never."""
+    seen = set()
+    for at_ns in range(500, 2500, 100):
+        rig = Rig()
+        post_add(rig.client, 5)
+        word = placed(rig, at_ns * 1000, 1)[0]
+        assert rig.memory(0) == word
+        seen.add(word[0])
+    assert seen == {0, 5}
+
+
+def test_an_atomic_under_execution_ends_with_the_power():
+    for at_ns in range(500, 2500, 100):
+        rig = Rig()
+        post_add(rig.client, 5)
+        rig.clock.call_at(at_ns * 1000, rig.server.node.nic.power_off)
+        rig.run(10**9)
+        assert all(chunk.reached_ps[0] <= at_ns * 1000 for chunk in rig.trace.chunks)
+
+
+def test_an_atomic_that_ends_with_its_queue_pair_lets_others_go_on():
+    rig = Rig(connections=2)
+    rig.client.qp.timeout = 1
+    post_add(rig.clients[0], 5)
+    post_add(rig.clients[1], 7)
+    rig.clock.call_at(1_000_000, rig.clients[0].peer.destroy)
+    rig.run(10**9)
+    assert rig.memory(0)[:8] == (7).to_bytes(8, "little")
 
 
 @pytest.mark.parametrize("off_ps", [0, 1])
