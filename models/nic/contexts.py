@@ -4,7 +4,7 @@ A miss is a read over PCIe. All entries that one step lacks of the room that kin
 of a kind with a cache of its own is a read of its own, one after the other, as each entry says where the next one is:
 context, protection, translation. Of each such cache only so many reads are under way (``under_way``); others wait. The
 step goes on when all entries are there; others go on meanwhile, except those of the same queue pair behind it, which is
-processed in order. Nothing of this happens while everything fits (``Tables.crowded``).
+processed in order. Nothing of this happens while everything fits and no step waits (``Tables.crowded``).
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ class Contexts:
             needs, key, go = line[0]
             missing = needs()
             if missing:
+                self._nic.sram.wait(1)
                 self._fetch(key, missing, partial(self._here, line))
                 return
             line.popleft()
@@ -163,6 +164,7 @@ class Contexts:
     def _here(self, line: deque[Step]) -> None:
         line.popleft()[2]()
         self._next(line)
+        self._nic.sram.wait(-1)
 
     def _fetch(self, key: int, needs: Needs, go: Callable[[], None]) -> None:
         """Read what is missing, room by room, and go on."""

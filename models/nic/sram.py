@@ -126,7 +126,7 @@ class Sram:
 class Tables:
     """All that an adapter holds of the host's tables: one room for the kinds that share it, and one for each other."""
 
-    __slots__ = ("_sizes", "crowded", "rooms", "shared")
+    __slots__ = ("_sizes", "_waiting", "crowded", "rooms", "shared")
 
     def __init__(self, parameters: NicParameters, random: Callable[[str], Callable[[], np.random.Generator]]) -> None:
         self._sizes = {
@@ -143,13 +143,25 @@ class Tables:
             entry = CACHES[name]
             self.rooms[entry] = Sram(cache.entries * self._sizes[entry], random(f", {name}"))
         self.rooms[SramEntry.EXTENT] = self.rooms[SramEntry.MTT]
+        self._waiting = 0
+        """Queues of steps that wait for entries."""
         self.crowded = False
-        """Whether something may be missing in any of the rooms."""
+        """Whether something may be missing in any of the rooms, or a step still waits for what was."""
 
     def exist(self, entry: SramEntry, count: int) -> None:
         """So many entries of a kind have been created (negative: destroyed)."""
         self.rooms[entry].exists(count * self._sizes[entry])
-        self.crowded = any(room.crowded for room in self._all())
+        self._weigh()
+
+    def wait(self, count: int) -> None:
+        """So many more queues of steps wait for entries (negative: fewer). Until none does, steps look entries up even
+        if all fit now: else they would overtake those.
+        """
+        self._waiting += count
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self.crowded = self._waiting > 0 or any(room.crowded for room in self._all())
 
     def look(self, entry: SramEntry, name: Hashable) -> int:
         """Bytes to read from host memory for an entry: 0 if it is here. From now on it is here."""

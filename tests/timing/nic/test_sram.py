@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.nic.sram import Sram, SramEntry
+from rpsim.models.verbs import Status
 from rpsim.validation.naive.arithmetic import arithmetic
 
 from ...rig import Rig, line
@@ -114,6 +115,22 @@ def test_misses_of_a_write_are_one_read_at_each_adapter_and_step(rig):
     assert client.counters()["sram_hits queue pair context"] == 3
     assert server.counters()["sram_misses page"] == server.counters()["sram_hits page"] == 1
     assert small.memory(0) == line(2)
+
+
+def test_what_fits_again_overtakes_nothing_that_still_waits():
+    """A WRITE waits for its entries when another queue pair goes and all the rest fits: the next one stays behind it."""
+    for at_ns in range(700, 2700, 100):
+        rig = Rig(nic={"sram_bytes": 1000}, pcie={"dma_read_ps": 2_000_000})
+        others = [rig.server.node.alloc_pd().create_qp(rig.server.sent, rig.server.received) for _ in range(2)]
+        assert rig.server.node.nic.sram.crowded
+        for number in range(4):
+            rig.client.post_write(data=line(number + 1))
+        for other in others:
+            rig.clock.call_at(at_ns * 1000, other.destroy)
+        rig.run()
+        assert not rig.server.node.nic.sram.crowded
+        assert rig.memory(0) == line(4)
+        assert [done.status for done in rig.completions] == [Status.IBV_WC_SUCCESS] * 4
 
 
 @pytest.mark.long
