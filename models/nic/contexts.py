@@ -14,11 +14,11 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode
+from ..verbs.opcodes import ATOMICS, RETURNING, SENDS, Opcode, QpType
 from ..verbs.ties import PACKET_SHIFT, RESPONSE
 from .ends import ReceiveEnd
 from .message import Message, Packet
-from .packets import ATOMIC_BYTES
+from .packets import ATOMIC_BYTES, GRH_BYTES
 from .sram import CACHES, SramEntry, translated_by
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Contexts:
         missing: Needs = {}
         self._look(missing, SramEntry.QP, messages[0].end.number)
         for message in messages:
-            self._nic.sram.put(SramEntry.WQE, message.key)
+            self._nic.sram.put(SramEntry.WQE, message.wqe)
         self._fetch(messages[0].key, missing, go)
 
     def gathered(self, message: Message, go: Callable[[], None]) -> None:
@@ -86,15 +86,15 @@ class Contexts:
         self._pages(missing, message.work.lkey, message.work.local_address, message.length)
         self._fetch(message.key, missing, go)
 
-    def answered(self, message: Message, at: int, n_bytes: int, last: bool, go: Callable[[], None]) -> None:
+    def answered(self, message: Message, at: int, n_bytes: int, go: Callable[[], None]) -> None:
         """A response to ``message`` is here, with the ``n_bytes`` from ``at`` on."""
 
         def missing() -> Needs:
             found: Needs = {}
+            if not message.end.outstanding:  # flushed, or gone with its queue pair
+                return found
             self._look(found, SramEntry.QP, message.end.number)
-            self._look(found, SramEntry.WQE, message.key)
-            if last:
-                self._nic.sram.drop(SramEntry.WQE, message.key)
+            self._look(found, SramEntry.WQE, message.wqe)
             if message.opcode in RETURNING:
                 self._pages(found, message.work.lkey, message.work.local_address + at, n_bytes)
             return found
@@ -113,6 +113,8 @@ class Contexts:
 
     def _missing(self, end: ReceiveEnd, message: Message, at: int, n_bytes: int) -> Needs:
         found: Needs = {}
+        if end.gone:
+            return found
         self._look(found, SramEntry.QP, end.number)
         if message.opcode not in SENDS:
             if message.opcode is Opcode.IBV_WR_RDMA_READ:
@@ -121,10 +123,11 @@ class Contexts:
                 n_bytes = ATOMIC_BYTES
             self._pages(found, message.work.rkey, message.work.remote_address + at, n_bytes)
             return found
-        queue = end.qp.srq.receive_queue if end.qp.srq is not None else end.receive_queue
-        receive = end.receiving or (queue[0] if queue else None)
-        if receive is not None:
-            self._pages(found, receive.lkey, receive.local_address + at, n_bytes)
+        header_bytes = GRH_BYTES if end.qp.qp_type is QpType.IBV_QPT_UD else 0
+        taken = end.buffer(header_bytes + message.length)
+        if taken is not None:
+            receive, used_bytes = taken
+            self._pages(found, receive.lkey, receive.local_address + used_bytes + at, header_bytes + n_bytes)
         return found
 
     # both --------------------------------------------------------------------------------------------------

@@ -281,6 +281,18 @@ class ReceiveEnd:
             self._inbound = self.nic.inbound(self.qp)
         return self._inbound
 
+    def buffer(self, needed_bytes: int) -> tuple[RecvWR, int] | None:
+        """The receive request that the message has which is arriving, or that one of so many bytes would take now, and
+        how much of its buffer is used; None where there is none.
+        """
+        if self.receiving is not None:
+            return self.receiving, 0
+        owner = self.qp.srq if self.qp.srq is not None else self
+        queue, used_bytes = owner.receive_queue, owner.used_bytes
+        if used_bytes and used_bytes + needed_bytes > queue[0].length:  # no room in the rest of a multi-packet buffer
+            return (queue[1], 0) if len(queue) > 1 else None
+        return (queue[0], used_bytes) if queue else None
+
     def ignores(self, message: Message) -> bool:
         """Whether a request is not taken in: the connection is broken, or one before it is repeated.
 

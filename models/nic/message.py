@@ -47,6 +47,7 @@ class Message:
         "status",
         "to",
         "work",
+        "wqe",
     )
 
     def __init__(self, work: SendWR, end: SendEnd, key: int, payload: bytes) -> None:
@@ -63,6 +64,8 @@ class Message:
         """The responder's end."""
         self.key = key
         """Its order among the customers of one station and instant (``models.verbs.ties``)."""
+        self.wqe = key
+        """The name of its work queue element, however often it is sent."""
         self.payload = payload
         """The bytes that the adapter fetched, or that the WQE had inline; of an answer, its data."""
         self.ready = False
@@ -102,7 +105,7 @@ class Message:
     def again(self, key: int) -> Message:
         """The same request, to be sent once more."""
         made = Message(self.work, self.end, key, self.payload)
-        made.to, made.span, made.ready = self.to, self.span, self.ready
+        made.wqe, made.to, made.span, made.ready = self.wqe, self.to, self.span, self.ready
         made.attempt, made.sent_bytes, made.parts = self.attempt, self.sent_bytes, self.parts
         if made.parts is not None:
             made.part_bytes = self.part_bytes

@@ -103,6 +103,7 @@ class Nic(Adapter):
         """``ibv_dereg_mr``. Raises KeyError for a region that is not registered."""
         self.regions.deregister(region)
         self.keep_region(region, -1)
+        self.sram.drop_region(region)
         for qp in self.queue_pairs:
             qp.end.receive.routes.pop(region.key, None)
             qp.end.receive.read_routes.pop(region.key, None)
@@ -221,6 +222,9 @@ class Nic(Adapter):
                     if waiting.send is None:
                         waiting.message.end.nic.unanswered(waiting.message)
                 self.keep_context(qp.max_send_wr, -1)
+                self.sram.drop(SramEntry.QP, qp.number)
+                for message in (*end.send_queue, *end.outstanding):
+                    self.sram.drop(SramEntry.WQE, message.wqe)
                 for queue in (end.send_queue, end.outstanding, qp.receive_queue):
                     queue.clear()
                 self.port.withdraw(end, now_ps)

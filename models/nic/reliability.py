@@ -72,7 +72,7 @@ class Acknowledgements:
     def _take_ack(self, message: Message) -> None:
         if self._sram.crowded:
             go = partial(self.answered, message.end, message, message.status, message.observe)
-            self._nic.contexts.answered(message, 0, 0, True, go)
+            self._nic.contexts.answered(message, 0, 0, go)
         else:
             self.answered(message.end, message, message.status, message.observe)
 
@@ -80,7 +80,7 @@ class Acknowledgements:
         """A packet of a response with data has been processed: that goes to memory, the last completes the request."""
         if self._sram.crowded:
             self._nic.contexts.answered(
-                packet[0], packet[1], len(packet[2]), packet[3], partial(self._nic.requester.place, packet)
+                packet[0], packet[1], len(packet[2]), partial(self._nic.requester.place, packet)
             )
         else:
             self._nic.requester.place(packet)

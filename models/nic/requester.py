@@ -21,6 +21,7 @@ from .ends import PlainWay, SendEnd
 from .message import Message, Packet
 from .packets import request_bytes
 from .port import WITHDRAWN
+from .sram import SramEntry
 
 _WRITE = Opcode.IBV_WR_RDMA_WRITE
 _SUCCESS = Status.IBV_WC_SUCCESS
@@ -259,6 +260,8 @@ class Requester:
             return
         done = end.outstanding.popleft()
         assert done is message, "responses of a queue pair come in the order of its requests"
+        if self.sram.crowded:
+            self.sram.drop(SramEntry.WQE, message.wqe)
         sendqueue.is_back(end, message)
         end.repeats = 0
         if status is not _SUCCESS:
@@ -301,6 +304,7 @@ class Requester:
 
     def _flushed(self, message: Message) -> None:
         end = message.end
+        self.sram.drop(SramEntry.WQE, message.wqe)
         completion = _completion(end, message, Status.IBV_WC_WR_FLUSH_ERR)
         self.slot.complete(end.qp.send_cq, completion, message.key + COMPLETION)
 

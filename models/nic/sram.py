@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -110,6 +111,10 @@ class Sram:
         if place is not None:
             self._remove(place)
 
+    def names(self, entry: SramEntry) -> list[Any]:
+        """The names of all entries of a kind that are here."""
+        return [name for kind, name in self._keys if kind is entry]
+
     def _remove(self, place: int) -> None:
         key, last = self._keys[place], self._keys.pop()
         if last is not key:
@@ -177,6 +182,14 @@ class Tables:
     def drop(self, entry: SramEntry, name: Hashable) -> None:
         """An entry is not needed any more."""
         self.rooms[entry].drop(entry, name)
+
+    def drop_region(self, region: MemoryRegion) -> None:
+        """A region is no more, and none of its entries is needed."""
+        translated = translated_by(region)
+        self.drop(SramEntry.MPT, region.key)
+        for name in self.rooms[translated].names(translated):
+            if name[0] == region.key:
+                self.drop(translated, name)
 
     @property
     def demand_bytes(self) -> int:

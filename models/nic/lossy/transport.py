@@ -179,7 +179,7 @@ class GoBackN:
 
     def _take_ack(self, message: Message) -> None:
         if self._nic.sram.crowded:
-            self._nic.contexts.answered(message, 0, 0, True, partial(self._acked, message))
+            self._nic.contexts.answered(message, 0, 0, partial(self._acked, message))
         else:
             self._acked(message)
 
@@ -244,8 +244,8 @@ class GoBackN:
     def take_response(self, packet: Packet) -> None:
         """A packet of a response with data has been processed."""
         if self._nic.sram.crowded:
-            message, at, payload, last, _ = packet
-            self._nic.contexts.answered(message, at, len(payload), last, partial(self._take_response, packet))
+            message, at, payload, _, _ = packet
+            self._nic.contexts.answered(message, at, len(payload), partial(self._take_response, packet))
         else:
             self._take_response(packet)
 

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpsim.models.nic.sram import Sram, SramEntry
-from rpsim.models.verbs import Status
+from rpsim.models.verbs import Opcode, QpType, RecvWR, Status
 from rpsim.validation.naive.arithmetic import arithmetic
 
 from ...rig import Rig, line
+from ...verbs import reconnect
 from ..hops import Hops
 from ..workloads import changed, workloads
 
@@ -118,7 +119,7 @@ def test_misses_of_a_write_are_one_read_at_each_adapter_and_step(rig):
 
 
 def test_what_fits_again_overtakes_nothing_that_still_waits():
-    """A WRITE waits for its entries when another queue pair goes and all the rest fits: the next one stays behind it."""
+    """A WRITE waits for its entries when another queue pair goes and all the rest fits: others stay behind it."""
     for at_ns in range(700, 2700, 100):
         rig = Rig(nic={"sram_bytes": 1000}, pcie={"dma_read_ps": 2_000_000})
         others = [rig.server.node.alloc_pd().create_qp(rig.server.sent, rig.server.received) for _ in range(2)]
@@ -131,6 +132,83 @@ def test_what_fits_again_overtakes_nothing_that_still_waits():
         assert not rig.server.node.nic.sram.crowded
         assert rig.memory(0) == line(4)
         assert [done.status for done in rig.completions] == [Status.IBV_WC_SUCCESS] * 4
+
+
+def held(nic, kind):
+    return sorted(name for entry, name in nic.sram.shared._keys if entry is kind)
+
+
+def test_what_is_gone_takes_no_room():
+    """Of three queue pairs and two regions some go, and then what is here is of the others."""
+    rig = Rig(nic={"sram_bytes": 1500, "page_bytes": 4096}, connections=3)
+    nic = rig.server.node.nic
+    regions = [rig.server_pd.reg_mr(rig.address(0), 32 * 4096) for _ in range(2)]
+    for region in regions:
+        for client in rig.clients:
+            client.read(rkey=region.key)
+    assert nic.sram.crowded
+    assert {key for key, _ in held(nic, SramEntry.MTT)} == {region.key for region in regions}
+    rig.server_pd.dereg_mr(regions[0])
+    assert held(nic, SramEntry.MPT) == [regions[1].key]
+    assert {key for key, _ in held(nic, SramEntry.MTT)} == {regions[1].key}
+    rig.clients[0].peer.destroy()
+    assert rig.clients[0].peer.number not in held(nic, SramEntry.QP)
+    rig.clients[0].post_write(data=line(1))  # to a queue pair that is no more
+    rig.run(rig.clock.now_ps + 10**7)
+    assert rig.clients[0].peer.number not in held(nic, SramEntry.QP)
+
+
+@pytest.mark.parametrize("how", ["UC", "UD", "flushed", "destroyed", "repeated"])
+def test_a_work_request_that_is_over_takes_no_room(how):
+    """Whatever became of it: without an answer, flushed, gone with its queue pair, or answered after an RNR NAK."""
+    rig = Rig(nic={"sram_bytes": 500, "rnr_timer_ps": 10_000_000})
+    client = rig.client
+    if how in ("UC", "UD"):
+        reconnect(client, QpType[f"IBV_QPT_{how}"])
+        client.node.alloc_pd().create_qp(client.cq, client.receive_cq)
+        work = client.work(Opcode.IBV_WR_SEND, line(1))
+        work.destination = client.peer
+        client.wait(client.post(work))
+    else:
+        for _ in range(2):
+            client.node.alloc_pd().create_qp(client.cq, client.receive_cq)
+        client.post_send()
+        end = {"flushed": client.qp.fail, "destroyed": client.qp.destroy}.get(how)
+        rig.clock.call_at(1_000_000 if end else 2_000_000, end or (lambda: rig.server.post_recv(client)))
+        rig.run(10**9)
+    nic = client.node.nic
+    assert nic.sram.crowded
+    assert held(nic, SramEntry.WQE) == []
+    assert nic.counters()["sram_misses work request"] == 0
+
+
+def test_each_message_of_a_multi_packet_buffer_has_pages_of_its_own():
+    """Strides of one page: the adapter looks each message's page up, and not the first one's for all of them."""
+    rig = Rig(nic={"sram_bytes": 900})
+    server, client = rig.server, rig.client
+    server.node.alloc_pd().create_qp(server.sent, server.received)
+    address = server.node.memory["dram"].allocate(4 * 4096, "buffer", align=4096)
+    region = rig.server_pd.reg_mr(address, 4 * 4096, page_bytes=4096)
+    client.peer.post_recv(RecvWR(1, address, 4 * 4096, lkey=region.key, stride_bytes=4096))
+    for count in range(1, 5):
+        client.send(line(count))
+        assert server.node.nic.counters()["sram_misses page"] == count
+
+
+def test_a_datagram_s_page_is_that_behind_its_header():
+    """The header of 40 B ends with the buffer's first page, and the payload is in the second one."""
+    rig = Rig(nic={"sram_bytes": 900})
+    server, client = rig.server, rig.client
+    reconnect(client, QpType.IBV_QPT_UD)
+    address = server.node.memory["dram"].allocate(2 * 4096, "buffer", align=4096)
+    region = rig.server_pd.reg_mr(address, 2 * 4096, page_bytes=4096)
+    client.peer.post_recv(RecvWR(1, address + 4096 - 40, 1024, lkey=region.key))
+    work = client.work(Opcode.IBV_WR_SEND, bytes(8))
+    work.destination = client.peer
+    client.wait(client.post(work))
+    rig.run()
+    assert server.node.nic.sram.crowded
+    assert server.node.nic.counters()["sram_misses page"] == 2
 
 
 @pytest.mark.long
