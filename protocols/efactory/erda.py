@@ -22,7 +22,7 @@ from ..layout import U32, Bytes, Layout, Rest
 from ..naming import Option
 from ..parts.index import ENTRY_BYTES, Bits, Entry, HashIndex, Location
 from ..parts.kv import CLIENT_CRC, Allocate, KvClient, KvScheme, KvServer, Region, Session
-from ..scheme import OperationFailed, Sizes
+from ..scheme import Limits, OperationFailed, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -101,6 +101,7 @@ class Erda(KvScheme, name="erda"):
     paper = "Du et al., ICPP'21"
     section = "sections 5.3.3 and 7.2"
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS}
+    limits = Limits()  # its index has offsets only
     Object = Checked
     Index = Buckets
 

@@ -21,7 +21,7 @@ from ..layout import U32, U64, Bytes, Layout, Rest
 from ..naming import Option
 from ..parts.index import ENTRY_BYTES, Entry, Location
 from ..parts.kv import CLIENT_CRC, KvClient, KvScheme, KvServer, Region, Session
-from ..scheme import Sizes
+from ..scheme import Limits, Sizes
 
 Code = Generator[Any, Any, Any]
 
@@ -73,6 +73,7 @@ class Forca(KvScheme, name="forca"):
     paper = "Du et al., ICPP'21"
     section = "sections 5.3.4, 6.1 and 7.2"
     claims: ClassVar[Claims] = {Condition.COMMITTED: ALWAYS, Condition.LINEARIZABLE: NO_FAULT}
+    limits = Limits()  # its index points to metadata
     Object = Data
 
     options: ClassVar[dict[str, Option]] = {"client-crc": CLIENT_CRC}

@@ -21,6 +21,8 @@ Code = Generator[Any, Any, Any]
 
 ENTRY_BYTES = 64
 _LENGTH_BITS = 24
+MOST_VALUE_BYTES = (1 << _LENGTH_BITS) - 1024
+"""The largest value of an object whose length, with a header of less than 1 KiB, a :class:`Location` has room for."""
 
 
 class Entry(Layout):
@@ -47,7 +49,11 @@ class Location(_Location):
     bits: ClassVar[Bits] = (("length", _LENGTH_BITS), ("offset", 64 - _LENGTH_BITS))
 
     def pack(self) -> int:
-        """The 8-byte word."""
+        """The 8-byte word. Raises ValueError for an offset or a length that it has no room for."""
+        if self.length >> _LENGTH_BITS or self.offset >> 64 - _LENGTH_BITS:
+            raise ValueError(
+                f"{self.length} bytes at {self.offset}: a length has {_LENGTH_BITS} bits, an offset the rest of 64"
+            )
         return self.offset << _LENGTH_BITS | self.length
 
     @staticmethod

@@ -18,8 +18,8 @@ from ...models.system import Node
 from ...sim.bytespace import LINE_BYTES
 from ..layout import U32, U64, Bytes, Layout, Rest
 from ..naming import Option
-from ..scheme import OutcomeUnknown, Request, Role, Scheme
-from .index import ENTRY_BYTES, Entry, HashIndex, Location, Word
+from ..scheme import Limits, OutcomeUnknown, Request, Role, Scheme
+from .index import ENTRY_BYTES, MOST_VALUE_BYTES, Entry, HashIndex, Location, Word
 from .locks import Locks
 from .placement import NEIGHBOURHOOD, STORED_KEYS
 from .rpc import Connection, Listener, VerbsError
@@ -251,6 +251,7 @@ class KvScheme(Scheme):
     model = "kv"
     inserts = "put"
     updates = frozenset({"put"})
+    limits = Limits(value_bytes=MOST_VALUE_BYTES, source="its index has 24 bits for an object's length")
     Object: ClassVar[type[Layout]] = Object
     Index: ClassVar[type[HashIndex]] = HashIndex
 

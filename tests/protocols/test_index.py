@@ -102,3 +102,11 @@ def test_a_table_that_no_salt_can_place_says_so(monkeypatch):
     names = [key_bytes(f"unplaceable {number}") for number in range(NEIGHBOURHOOD + 1)]
     with pytest.raises(MemoryError, match=r"no salt of 64 puts 5 keys within 4 of home"):
         HashIndex(machines().nodes["server"][0].memory["pm"], names)
+
+
+@pytest.mark.parametrize("location", [Location(64, 1 << 24), Location(1 << 40, 64)])
+def test_a_location_that_its_word_has_no_room_for_is_refused(location):
+    with pytest.raises(ValueError, match="a length has 24 bits"):
+        location.pack()
+    fits = Location(location.offset % (1 << 40), location.length % (1 << 24))
+    assert Location.unpack(fits.pack()) == fits

@@ -9,6 +9,7 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.parts.index import ENTRY_BYTES, NEIGHBOURHOOD
 from rpsim.protocols.scheme import Sizes
 from rpsim.scenarios.values import encode_value
+from rpsim.sim.errors import InputError
 from rpsim.validation.crash.restart import Restart
 
 from ..small import PLATFORMS, get, put, run, ycsb
@@ -104,3 +105,10 @@ def test_a_reader_of_small_values_leaves_the_memory_behind_its_buffer_alone(stor
     dram.space.poke(behind - dram.base, b"mine" * 64)
     assert shop.get("k0", client=1) == 0
     assert dram.space.read(shop.system.clock.now_ps, behind - dram.base, 256) == b"mine" * 64
+
+
+@pytest.mark.parametrize("name", ["imm", "rpc", "saw", "client-active", "efactory"])
+def test_a_value_that_the_index_has_no_room_for_is_refused(name):
+    """Its length has 24 bits there, with the header; stores whose index has offsets only take any."""
+    with pytest.raises(InputError, match=f"at most 16383 KiB with {name}: its index has 24 bits"):
+        run(name, [put(0, "k0")], value="16 MiB")
