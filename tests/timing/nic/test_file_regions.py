@@ -7,7 +7,8 @@ import pytest
 from rpsim.models.profiles.parameters.adapter import TableCache
 from rpsim.models.verbs import FLUSHES, REMOTE, FlushLevel, FlushType, Opcode, SendFlags, SendWR, Status
 
-from ...rig import Rig, line
+from ...persisting import World
+from ...rig import LINE, Rig, line
 from ..hops import Hops
 
 KIB = 1 << 10
@@ -160,6 +161,25 @@ def test_a_flush_covers_the_extents_and_not_what_lies_between_them(level):
     offset = start - rig.server.node.memory["pm"].base
     flushed = {chunk.address - offset: bool(chunk.flushed_ps) for chunk in rig.trace.chunks}
     assert flushed == {4 * KIB - 64: True, 8 * KIB: True, 4 * KIB: False}
+
+
+class FileWorld(World):
+    """A file of two extents of 4 KiB, and a region of its own between them."""
+
+    def _open(self, relaxed, lines):
+        start = self.pool
+        self.service.register_file([(start, 4 * KIB), (start + 8 * KIB, 4 * KIB)])
+        self.service.register(start + 4 * KIB, 4 * KIB)
+
+
+@pytest.mark.parametrize("scope", ["range", "queue pair"])
+def test_a_primitive_covers_the_extents_unless_all_that_was_drained(scope):
+    world = FileWorld("rcommit", choices={"scope": scope}, lines=12 * KIB // LINE)
+    world.run(world.requester.write([(world.pool + 4 * KIB, line(3))]))
+    world.run(world.requester.persist([(4 * KIB - 64, line(1)), (4 * KIB, line(2))]))
+    offset = world.pool - world.pm.base
+    flushed = {chunk.address - offset: bool(chunk.flushed_ps) for chunk in world.system.trace.chunks}
+    assert flushed == {4 * KIB - 64: True, 8 * KIB: True, 4 * KIB: scope == "queue pair"}
 
 
 # how it changes -------------------------------------------------------------------------------------------------------
