@@ -39,16 +39,26 @@ class Queue:
         while self.outstanding == self.depth:
             room = simpy.Event(thread.clock)
             self._rooms.append(room)
-            yield room
+            try:
+                yield room
+            except GeneratorExit:  # its process has ended: the place is the next one's
+                if room.triggered:
+                    self._tell_next()
+                else:
+                    self._rooms.remove(room)
+                raise
         self.outstanding += 1
         command.done = lambda done: self._done(done, on_done)
         yield from (thread.work if on_done is None else thread.kernel)(self._submit_ps)
         self.drive.ring(command)
 
-    def _done(self, command: NvmeCommand, on_done: Callable[[NvmeCommand], None] | None) -> None:
-        self.outstanding -= 1
+    def _tell_next(self) -> None:
         if self._rooms:
             self._rooms.popleft().succeed()
+
+    def _done(self, command: NvmeCommand, on_done: Callable[[NvmeCommand], None] | None) -> None:
+        self.outstanding -= 1
+        self._tell_next()
         if on_done is not None:
             on_done(command)
             return

@@ -156,6 +156,24 @@ def test_no_more_are_outstanding_than_the_queue_is_deep_and_none_is_lost(sizes, 
     assert disk.drive.outstanding == queue.outstanding == 0
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_place_of_a_thread_that_has_ended_is_the_next_one_s(told):
+    """Three share a queue of one place; the second ends while it waits, or when it has been told that there is room."""
+    disk = Disk()
+    queue, done = disk.kernel.queue("ssd", 1), []
+
+    def code(turn):
+        yield from queue.submit(disk.threads[turn], write(disk, 8 * turn), done.append)
+
+    _, second, third = [disk.clock.start(code(turn)) for turn in range(3)]
+    while not (queue.outstanding == 0 and disk.clock.now_ps if told else len(queue._rooms) == 2):
+        disk.clock.step()
+    disk.clock.end(second)
+    disk.rest()
+    assert third.triggered and len(done) == 2
+    assert queue.outstanding == 0
+
+
 # files -------------------------------------------------------------------------------------------------------------
 
 
