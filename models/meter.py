@@ -190,10 +190,10 @@ class Meter:
                 self.woken[to, number] = depth
             return number
 
-        def send(span: Any, key: int) -> None:
+        def send(step: Step, span: Any, key: int) -> None:
             assert notify is not None
             self._notified = depth
-            notify(span, key)
+            notify(step, span, key)
 
         return replace(order, interrupt=interrupt and wake, notify=notify and send)
 

@@ -58,6 +58,8 @@ class Ticket:
     flag: Flag | None = None
     awaited: list[int] = field(default_factory=list)
     """Work requests whose completion is the end; or how many messages are, by their numbers."""
+    posted: int = 0
+    """The work request of its last update."""
     started: bool = False
     """The steps have been posted."""
     done: bool = False
@@ -113,7 +115,7 @@ class PrimitiveRequester:
         self._completed = 0
         """The number of the last work request that has completed: they do so in order."""
         self._messages = self._answers = 0
-        """Replies and notifications that have come; how many the tickets up to the last one need."""
+        """Messages that are the end and have come; how many the tickets up to the last one need."""
         self._failure: WorkCompletion | None = None
         """The first completion with an error: the queue pair does nothing more."""
         self._sent_messages = 0
@@ -129,7 +131,7 @@ class PrimitiveRequester:
         self._dram = node.memory["dram"]
         self._inline_bytes = node.nic.parameters.inline_max_bytes
         self._replies = self._dram.allocate(64 * REPLIES, "replies")
-        if self.plan.by_message:
+        if self.plan.tells:
             for number in range(REPLIES):
                 qp.post_recv(RecvWR(number, self._replies + 64 * number, 64))
 
@@ -240,6 +242,7 @@ class PrimitiveRequester:
             if last and (polled or (self.plan.awaited == UPDATE and not self.plan.by_message)):
                 work.send_flags |= SendFlags.IBV_SEND_SIGNALED
                 ticket.awaited = [work.wr_id]
+                ticket.posted = work.wr_id
             yield from self._post(work)
         if self.plan.awaited == UPDATE and self.plan.by_message:
             self._answers += len(updates)
@@ -313,7 +316,7 @@ class PrimitiveRequester:
         whole = replace(batch[-1])
         whole.places = [place for ticket in batch for place in ticket.places]
         whole.targets = [target for ticket in batch for target in ticket.targets]
-        sent: dict[str, int] = {UPDATE: batch[-1].awaited[-1] if batch[-1].awaited else 0}
+        sent: dict[str, int] = {UPDATE: batch[-1].posted}
         fenced = False
         for step in self.plan.requester:
             match step.do:
@@ -457,7 +460,7 @@ class PrimitiveRequester:
         if completion.status is not Status.IBV_WC_SUCCESS:
             self._failure = self._failure or completion
         elif completion.opcode in RECEIVE_COMPLETIONS:
-            self._messages += 1
+            self._messages += self.plan.is_end(completion.imm_data)
             self.thread.post_recv(self.qp, RecvWR(completion.wr_id, self._replies + 64 * completion.wr_id, 64))
         else:
             self._completed = completion.wr_id

@@ -179,7 +179,9 @@ class Service:
         there: messages that are not the primitive's. Who has waited with ``patience`` for a message of the responder's
         CPU (``"10 ms"``) looks whether that is still there; without it he waits for ever.
         """
-        cqs = (shared.cq, shared.cq) if shared is not None else (send_cq or node.create_cq(), node.create_cq())
+        sent = shared.cq if shared is not None else send_cq or node.create_cq()
+        both = shared is not None or bool(self.plan.tells and not self.plan.by_message)
+        cqs = sent, sent if both else node.create_cq()
         theirs = node.process(thread.name).alloc_pd().create_qp(*cqs, self.qp_type, managed=managed)
         ours = self.domain.create_qp(
             self._sent, arrived or self._received, self.qp_type, cross_channel=arrived is not None
@@ -316,7 +318,7 @@ class Service:
                     assert flag is not None
                     yield from thread.store(*flag)
                 case "reply":
-                    yield from self.reply(thread, end)
+                    yield from self.reply(thread, end, step)
             if thread.span is not None:
                 thread.span.mark(step.hop, thread.now_ps)
 
@@ -332,11 +334,17 @@ class Service:
             else:
                 yield from instruction(address, length)
 
-    def reply(self, thread: Thread, end: ServiceEnd) -> Code:
+    def reply(self, thread: Thread, end: ServiceEnd, step: Step) -> Code:
         """SEND a few bytes, unsignalled: that they come is the answer."""
-        flags = SendFlags.IBV_SEND_INLINE
-        work = SendWR(0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
-        yield from thread.post_send(end.qp, work)
+        yield from thread.post_send(end.qp, self._message_of(step, end))
+
+    def _message_of(self, step: Step, end: ServiceEnd) -> SendWR:
+        """The message of a step. Where others send some as well its immediate says whose it is."""
+        immediate, flags = self.plan.immediate(step), SendFlags.IBV_SEND_INLINE
+        opcode = Opcode.IBV_WR_SEND if immediate is None else Opcode.IBV_WR_SEND_WITH_IMM
+        work = SendWR(0, opcode, end.reply, REPLY_BYTES, send_flags=flags, destination=end.destination)
+        work.imm_data = immediate or 0
+        return work
 
     # programs of the adapter that need the thread -------------------------------------------------------------------
     def interrupted(self, end: ServiceEnd) -> Callable[[tuple[Step, ...], PrimitiveOrder, Callable[[], None]], int]:
@@ -349,14 +357,12 @@ class Service:
 
         return remember
 
-    def notify(self, end: ServiceEnd) -> Callable[[Any, int], None]:
+    def notify(self, end: ServiceEnd) -> Callable[[Step, Any, int], None]:
         """Sends the adapter's own message."""
 
-        def send(span: Any, key: int) -> None:
-            work = SendWR(
-                0, Opcode.IBV_WR_SEND, end.reply, REPLY_BYTES, send_flags=SendFlags.IBV_SEND_INLINE, span=span
-            )
-            work.destination = end.destination
+        def send(step: Step, span: Any, key: int) -> None:
+            work = self._message_of(step, end)
+            work.span = span
             self.node.nic.originate(end.qp, work, bytes(REPLY_BYTES))
 
         return send

@@ -26,7 +26,7 @@ class PrimitiveOrder:
     ranges: tuple[Range, ...]
     flag: tuple[int, bytes] | None = None
     interrupt: Interrupted | None = None
-    notify: Callable[[Any, int], None] | None = None
+    notify: Callable[[Step, Any, int], None] | None = None
 
     @property
     def header_bytes(self) -> int:

@@ -14,7 +14,7 @@ from ...sim.errors import InputError, Mistake, nearest
 from ..verbs.opcodes import CARRIES, Opcode, QpType
 from .language import Primitive, Step
 from .messages import FLAG, TRAILER_BYTES
-from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, UPDATE, VERBS, StepPlace
+from .vocabulary import AT_REQUESTER, FOLLOWS, ROOT_COMPLEX, STARTING, TELLING, UPDATE, VERBS, StepPlace
 
 _MESSAGES = ("SEND", "WRITE_WITH_IMM")
 """Verbs of updates whose arrival the responder's thread sees as a receive completion."""
@@ -77,6 +77,19 @@ class PrimitivePlan:
     def flagged(self) -> bool:
         """Whether a step names the flag."""
         return any(map(_names_flag, self.primitive.steps))
+
+    @property
+    def tells(self) -> tuple[Step, ...]:
+        """The steps that send a message to the requester."""
+        return tuple(step for step in self.primitive.steps if step.do in TELLING)
+
+    def immediate(self, step: Step) -> int | None:
+        """The immediate of a step's message, which says whose it is; None where no other step sends one."""
+        return self.tells.index(step) if len(self.tells) > 1 else None
+
+    def is_end(self, immediate: int | None) -> bool:
+        """Whether the message with that immediate is the end."""
+        return self.by_message and (immediate is None or self.tells[immediate].id == self.primitive.complete)
 
     def brings_flag(self, carrier: str) -> bool:
         """Whether a message has to bring the flag, for the CPU's steps behind it."""
@@ -202,10 +215,10 @@ class _Planner:
                     "to wait for one of the requester's; `poll` waits for an answer",
                 )
         if step.do == "poll":
-            of = str(step["of"])
-            if of != UPDATE and (of not in self.steps or self.steps[of].do != "send"):
-                sends = [UPDATE, *(other.id for other in self.primitive.steps if other.do == "send")]
-                self.wrong(step, f"'{of}'", f"a send to poll for: {', '.join(sends)}", of, sends)
+            of, above = str(step["of"]), self.primitive.steps[: self.primitive.steps.index(step)]
+            sends = [UPDATE, *(other.id for other in above if other.do == "send")]
+            if of not in sends:
+                self.wrong(step, f"'{of}'", f"a send above it to poll for: {', '.join(sends)}", of, sends)
 
     # the responder's ------------------------------------------------------------------------------------------
     def _at_responder(self, step: Step) -> None:
@@ -378,7 +391,7 @@ class _Planner:
         step = self.steps[name]
         if step.do in ("send", "poll"):
             return str(step["of"]) if step.do == "poll" else name, False
-        if step.do in ("acknowledge", "reply", "notify"):
+        if step.do in ("acknowledge", *TELLING):
             return self.carrier.get(name, UPDATE), step.do != "acknowledge"
         expected = "what the requester can see: a `send`, a `poll`, an `acknowledge`, a `notify` or a `reply`"
         self.wrong(step, f"'{name}', a {step.do} at the {step.place}, as the end", expected)

@@ -188,7 +188,7 @@ def _choice(at: Cursor, steps: Mapping[str, Step]) -> Choice:
     values: dict[str, Value] = {}
     for key, setting in at.get("set", {}).fields("a map of step.parameter to values").items():
         if key == "complete":
-            values[key] = str(setting.data)
+            values[key] = setting.choice([UPDATE, *steps], "a step: {}")
         elif key in parameters:
             values[key] = _value(setting, parameters[key])
         else:
@@ -239,9 +239,9 @@ def with_choices(primitive: Primitive, chosen: Mapping[str, str]) -> Primitive:
                 for step in steps
             ]
         for gone in choice.drop:
-            dropped = next(step for step in steps if step.id == gone)
-            kept = [step for step in steps if step.id != gone]
-            steps = [replace(step, after=_without(step.after, dropped)) for step in kept]
+            for dropped in [step for step in steps if step.id == gone]:  # none, if another option has dropped it
+                kept = [step for step in steps if step.id != gone]
+                steps = [replace(step, after=_without(step.after, dropped)) for step in kept]
     return replace(primitive, steps=tuple(steps), complete=complete, chosen=dict(chosen))
 
 

@@ -320,5 +320,7 @@ ACTIONS: Mapping[StepPlace, Mapping[str, Action]] = {
 AT_REQUESTER = frozenset({StepPlace.REQUESTER_CPU, StepPlace.REQUESTER_NIC})
 STARTING = ("interrupt", "watch")
 """Actions by which a program starts a chain of the responder's CPU."""
+TELLING = ("reply", "notify")
+"""Actions that send a message to the requester."""
 ROOT_COMPLEX = frozenset({StepPlace.LLC, StepPlace.IMC, StepPlace.MEDIUM})
 """Places that the adapter reaches through a request to the root complex only."""

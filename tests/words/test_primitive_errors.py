@@ -113,7 +113,11 @@ ANSWER = "{id: a, at: wire, do: acknowledge}"
         ),
         (["{at: responder cpu, do: receive}"], "found a receive of a WRITE, expected updates or a `send` that"),
         ([PACKET, "{at: responder nic, do: copy}", ANSWER], "found a copy of a WRITE, expected to follow SEND"),
-        (["{at: requester cpu, do: poll, of: p}"], "found 'p', expected a send to poll for: update"),
+        (["{at: requester cpu, do: poll, of: p}"], "found 'p', expected a send above it to poll for: update"),
+        (
+            ["{at: requester cpu, do: poll, of: r}", "{id: r, at: wire, do: send, verb: READ}"],
+            "p.yaml:6: steps.poll 1: found 'r', expected a send above it to poll for: update",
+        ),
         (
             [PACKET, ANSWER, "{id: q, at: wire, do: send, packet: Q}", "{at: pcie, do: read, after: [p, q]}"],
             "found steps of two packets to wait for: 'p' and 'q', expected steps that one packet has brought there",
@@ -175,6 +179,22 @@ def test_a_switch_that_there_is_not():
         primitive("ibta-flush-global", {"levle": "region"})
     with pytest.raises(InputError, match="found 'regio', expected one of range, region; did you mean 'region'"):
         primitive("ibta-flush-global", {"level": "regio"})
+
+
+def test_an_end_that_there_is_not_in_a_reading_that_nobody_has_chosen():
+    options = "options: {o: {text: t, default: a, choices: {a: {source: s}, b: {source: s, set: {complete: reed}}}}}\n"
+    read = "steps:\n- {id: read, at: wire, do: send, verb: READ}\ncomplete: read\n"
+    expected = "p.yaml:8: options.o.choices.b.set.complete: found 'reed', expected a step: update, read"
+    assert complaints(read + options) == [f"{expected}; did you mean 'read'?"]
+
+
+def test_a_step_that_two_switches_drop():
+    one = "{text: t, default: without, choices: {with: {source: s}, without: {source: s, drop: [gone]}}}"
+    read = "- {id: NAME, at: wire, do: send, verb: READ}\n"
+    steps = "steps:\n" + read.replace("NAME", "gone") + read.replace("NAME", "read")
+    text = HEADER + steps + "complete: read\noptions: {x: ONE, y: ONE}\n".replace("ONE", one)
+    for switches, left in (({}, 1), ({"x": "with"}, 1), ({"x": "with", "y": "with"}, 2)):
+        assert len(parse_primitive(text, "p.yaml", switches).steps) == left
 
 
 def test_a_primitive_that_there_is_not(tmp_path):

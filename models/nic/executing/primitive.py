@@ -256,7 +256,7 @@ class PrimitiveRun:
     def _notify(self, step: Step) -> None:
         self._observe_before(step)
         assert self.order.notify is not None
-        self.order.notify(self.message.span, self._key(step))
+        self.order.notify(step, self.message.span, self._key(step))
         self._end(step)
 
     # PCIe and the root complex ----------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from rpsim.validation.litmus.machine.explorer import Reduce, all_looks, explore
 from rpsim.validation.litmus.simulator.simulate import clashes
 from rpsim.validation.litmus.simulator.witness import SCHEDULES
 
+from ...persisting import HEADER
+
 OFF, ON = PROFILES["ADR, DDIO off"], PROFILES["ADR, DDIO on"]
 
 
@@ -126,6 +128,23 @@ def test_a_fence_holds_later_requests_up_and_is_answered_at_once():
     assert found(test, ON, "pm.flag==1 and pm.x==0", CrashMoment.ANY) is OutcomeFinding.FORBIDDEN
     elsewhere = program(["P q1 it x 1", "W q2 flag 1", "poll q2"], rofence)
     assert found(elsewhere, ON, "pm.flag==1 and pm.x==0", CrashMoment.ANY) is OutcomeFinding.ALLOWED
+
+
+EARLY = {
+    "a reply": "follows: SEND\nsteps:\n- {at: responder cpu, do: receive}\n- {at: responder cpu, do: copy}\n"
+    "- {id: early, at: responder cpu, do: reply}\n",
+    "a notification": "packet: P\nsteps:\n- {at: wire, do: acknowledge, after: update}\n"
+    "- {id: early, at: wire, do: notify, after: update}\n- {at: wire, do: send, verb: SEND}\n"
+    "- {at: responder cpu, do: receive}\n",
+}
+
+
+@pytest.mark.parametrize("early", EARLY.values(), ids=list(EARLY))
+def test_a_message_that_is_not_the_end_ends_nothing(early):
+    flushed = "- {at: responder cpu, do: flush}\n- {at: responder cpu, do: fence}\n"
+    for end, durable in (("late", True), ("early", False)):
+        steps = f"{early}{flushed}- {{id: late, at: responder cpu, do: reply}}\ncomplete: {end}\n"
+        assert lost(parse_primitive(HEADER + steps, "p.yaml"), ON) is not durable
 
 
 def test_steps_on_another_queue_pair_cover_nothing():

@@ -169,7 +169,7 @@ class _Expansion:
                 self._spin(step, program)
             return
         answer = next((step for step in program.steps if step.do == "acknowledge"), None)
-        notice = next((step for step in program.steps if step.do == "notify"), None)
+        notice = next((step for step in program.steps if step.do == "notify" and self._is_end(step)), None)
         woken = next((step for step in program.steps if step.do == "interrupt"), None)
         waited = ancestors(program.steps, program.after, answer.id) if answer else []
         by_thread = woken is not None and woken in waited
@@ -203,7 +203,7 @@ class _Expansion:
         does: dict[str, Callable[[Step], None]] = {
             "receive": lambda step: self._b(f"recv {self.qp}"),
             "fence": lambda step: self._b("fence"),
-            "reply": lambda step: self._b("reply"),
+            "reply": lambda step: self._b("reply" if self._is_end(step) else "tell"),
             "read pmrsts": lambda step: self._b("pmrsts"),
             "compute": lambda step: None,
             "flush": self._flush,
@@ -212,6 +212,10 @@ class _Expansion:
         }
         for step in steps:
             does[step.do](step)
+
+    def _is_end(self, step: Step) -> bool:
+        """Whether the message of a step is what A waits for."""
+        return step.id == self.plan.primitive.complete
 
     def _flush(self, step: Step) -> None:
         names = self.operation.names if step["lines"] == "range" else self.operation.names[-1:]

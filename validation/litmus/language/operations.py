@@ -41,8 +41,9 @@ FORMS_OF_RELAY = {
     "enable": "enable m p [n]",
     "W": "W m x v|@y [in s]",
 }
-INSIDE_B = {"awake": "awake q", "answer": "answer q"}
-"""Operations of B that only primitives become: its thread is woken by a packet, and lets its answer go."""
+INSIDE_B = {"awake": "awake q", "answer": "answer q", "tell": "tell"}
+"""Operations of B that only primitives become: its thread is woken by a packet, lets its answer go, sends a message
+that is not the end."""
 
 _NAME = re.compile(r"(dram\.|c\.)?[A-Za-z_]\w*")
 _PRIMITIVE = re.compile(r"[A-Za-z][\w-]*")
@@ -198,7 +199,7 @@ class _Reader:
             found["values"] = (self.number(),)
 
     def _of_b(self, verb: str, found: dict[str, object]) -> None:
-        if verb not in ("recv", "fence", "pmrsts", "reply", "awake", "answer"):
+        if verb not in ("recv", "fence", "pmrsts", "reply", *INSIDE_B):
             found["names"] = (self.take(_NAME, "variable"),)
         if verb in ("st", "ntst", "spin", "cpucas"):
             found["values"] = tuple(self.number() for _ in range(2 if verb == "cpucas" else 1))

@@ -373,12 +373,12 @@ class Cores:
                 return None if request is None else state._replace(done=state.done | 1 << request)
             case "pmrsts":
                 return None if self._held(state, Event.STATUS_READ, DEVICE) else state
-            case "reply":
+            case "reply" | "tell":
                 held = any(
                     self._own(state, target) and Scope.CORE_EARLIER in self._scopes[Event.DOORBELL, target]
                     for target in (HOST, DEVICE)
                 )
-                return None if held else state._replace(replies=state.replies + 1)
+                return None if held else state._replace(replies=state.replies + (step.verb == "reply"))
         return None
 
     def _own(self, state: State, target: str | None = None, past_caches: bool | None = False) -> int:

@@ -391,9 +391,10 @@ class _Describe:
                             guard |= reads | self._arrived(j) | {("done", j)}
                             if step.verb == "answer":
                                 writes.add(("done", j))
-                case "reply":
+                case "reply" | "tell":
                     guard |= self._own()
-                    writes.add(("replies", 0))
+                    if step.verb == "reply":
+                        writes.add(("replies", 0))
                 case "ld":
                     barred = self._barred(Event.LOAD, target)
                     reads |= self._seen(Event.LOAD, step.variable) | self._own() | barred
