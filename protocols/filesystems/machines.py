@@ -207,12 +207,15 @@ class ToldService(Service):
         yield from super()._chain(thread, steps, end, targets, flag, payload)
 
     @override
-    def reply(self, thread: Thread, end: ServiceEnd) -> Code:
-        yield from self._told(thread, end, self._update)
+    def reply(self, thread: Thread, end: ServiceEnd, step: Step) -> Code:
+        if step.id == self.primitive.complete:
+            yield from self._told(thread, end, self._update)
+        else:
+            yield from super().reply(thread, end, step)
 
     def answer(self, thread: Thread, end: ServiceEnd) -> Code:
         """The reply after all."""
-        yield from super().reply(thread, end)
+        yield from super().reply(thread, end, self.primitive.step(self.primitive.complete))
 
 
 def word(number: int) -> bytes:

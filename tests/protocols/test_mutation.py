@@ -34,7 +34,7 @@ from rpsim.validation.mutation.operators import changes
 from rpsim.validation.mutation.score import score
 from rpsim.validation.mutation.shown import Shown
 from rpsim.validation.mutation.step_score import score_primitives
-from rpsim.validation.mutation.steps import TrialSetting, ask, settings, step_faults
+from rpsim.validation.mutation.steps import ALL_WAYS, TrialSetting, ask, settings, step_faults
 from rpsim.validation.mutation.trials import Trial, kept
 from rpsim.validation.mutation.trying import Load, of_nobody, of_power
 from rpsim.validation.mutation.work import Work
@@ -80,6 +80,35 @@ def test_steps_are_dropped_one_at_a_time():
     ]
     for _, text, code in dropped:
         assert code.count("flush") == 1 and text not in code
+
+
+def test_waits_are_dropped_and_values_for_a_caller_are_not():
+    wait = "yield end.placed()"
+    body = f"\n  {wait}\n  yield from ()\n"
+    for returns, dropped in (("", 1), (" -> Code", 1), (" -> Iterator[int]", 0)):
+        found = [c for c in changes(f"class A:\n def fence(self, end){returns}:{body}") if c.operator == "drop"]
+        assert [change.text for change in found] == [wait] * dropped
+        for change in found:
+            assert change.kind == "late packet after reconnect" and wait not in ast.unparse(change.tree)
+
+
+def test_faults_are_planted_in_functions_that_a_thread_executes():
+    flush = "yield from thread.flush(0, 8)"
+    source = f"def mark(thread) -> Code:\n {flush}\n\ndef rows(of) -> Iterator[int]:\n yield from of\n"
+    assert [(function, text) for function, text, _ in planted_in(source, "drop")] == [("mark", flush)]
+
+
+def test_only_a_thread_has_other_instructions_for_a_flush():
+    for call, planted_ in (
+        ("thread.flush(0, 8)", True),
+        ("self.thread.clwb(0, 8)", True),
+        ("thread.wbinvd()", False),
+        ("session.requester.persist([(0, data)])", False),
+        ("self.persist(thread, 0, 8)", False),
+    ):
+        source = f"class A:\n def put(self, thread, session):\n  yield from {call}\n"
+        operators = {change.operator for change in changes(source)}
+        assert ({"unfence", "bypass"} <= operators) is planted_ and "drop" in operators
 
 
 def test_faults_are_planted_in_a_scheme_s_roles_as_in_any_class():
@@ -433,8 +462,14 @@ def test_steps_of_a_primitive_are_dropped_swapped_and_not_waited_for():
         "drop flush (responder cpu: flush)",
         "swap flush <-> fence",
         "drop fence (responder cpu: fence)",
+        "swap fence <-> reply",
         "hasten complete: reply -> update",
     ]
+    early = faults["swap fence <-> reply"].mutant  # its end is still its reply
+    assert [step.id for step in early.steps][-2:] == ["reply", "fence"] and early.complete == "reply"
+    where = TrialSetting("word", configurations(["adr, ddio on"])[0])
+    assert ask(primitive("write-send-cpu-flush"), where).broken == frozenset()
+    assert ask(early, where, ALL_WAYS).broken
     assert [step.id for step in faults["swap flush <-> fence"].mutant.steps] == [
         "ask", "receive", "fence", "flush", "reply"
     ]  # fmt: skip

@@ -1,8 +1,8 @@
 """One cell of the matrix: a shape over a primitive on one configuration, judged by exploring what power failures leave.
 
 One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
-three times; and where there is a second queue pair, once while the responder's adapter holds up the first. A schedule
-is tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
+three times; where there is a second queue pair, once while the responder's adapter holds up the first; and once for
+each instant at which the server's core has stored, fenced or posted, with the core away from there on. A schedule is tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
 rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is, since a run of
 one update has nothing to leave out.
 
@@ -12,8 +12,10 @@ tear as wholes: a line that is torn within is no better there than a missing one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from ...models.durability.places import IN_WORDS, Place
@@ -46,6 +48,8 @@ class Interleaving(NamedTuple):
     """The server's core is away at first."""
     held: bool = False
     """The server's adapter holds up the first queue pair."""
+    paused: tuple[str, int] | None = None
+    """A core that is away from an instant on."""
 
 
 SCHEDULES = (Interleaving(), Interleaving(away=True), Interleaving(3))
@@ -119,6 +123,7 @@ def draft(
     """The scenario of a cell: one client, one object, a few updates one after the other; ``away`` are the machines of
     which a core is away where the schedule has one away.
     """
+    gone = [(f"{one} core 0", 0) for one in away if schedule.away] + ([schedule.paused] if schedule.paused else [])
     shape = scheme.partition(" over ")[0]
     atomicity = "word" if shape in ("word", "log", "other-qp") else "whole"
     operation: OperationFields = {"process": 0, "f": "put", "object": "k0"}
@@ -131,7 +136,7 @@ def draft(
         schemes=[scheme],
         workload={"kind": "schedule", "keys": 1, "value": value, "operations": [operation] * schedule.updates},
         crash={"fault": fault},
-        outages=[{"core": f"{one} core 0", "at": "0 ps", "for": AWAY} for one in away if schedule.away],
+        outages=[{"core": core, "at": f"{at_ps} ps", "for": AWAY} for core, at_ps in gone],
         held=[{"machine": "server[0]", "queue_pair": 1, "for": AWAY}] if schedule.held else None,
     )
 
@@ -153,12 +158,25 @@ def judge(
     size = value or VALUES.get(shape, VALUES["line"])
     if shape in SHAPES and SHAPES[shape].queue_pairs > 1:
         schedules = (*schedules, Interleaving(held=True))
-    for schedule in schedules:
+    make = partial(draft, scheme, configuration, size, seed=seed, fault=fault, away=away)
+    for schedule in itertools.chain(schedules, pauses(make)):
         open_ = [c for c in ASKED if found.verdicts.get(str(c)) != Verdict.VIOLATED]
-        if open_ and not found.refused:
-            cell = draft(scheme, configuration, size, schedule, seed, fault=fault, away=away).build()
-            _explore(cell, open_, found, budget)
+        if not open_ or found.refused:
+            break
+        _explore(make(schedule=schedule).build(), open_, found, budget)
     return found
+
+
+def pauses(make: Callable[..., Draft]) -> Iterator[Interleaving]:
+    """One update, with a core of the servers away from each instant on at which it has stored, fenced or posted: what it
+    does behind that, the requester may not lean on. ``make`` drafts the scenario of a schedule.
+
+    None where somebody survives the fault: there each instant is a run.
+    """
+    scenario = make(schedule=Interleaving()).build()
+    if not scenario.crash.fault.executed:
+        for core, at_ps in dict.fromkeys(run_variant(scenario, scenario.variants()[0], watched=True).may_pause):
+            yield Interleaving(paused=(core, at_ps))
 
 
 def _explore(scenario: Scenario, conditions: list[Condition], found: CellFinding, budget: int) -> None:

@@ -10,7 +10,7 @@ FENCES = frozenset({"sfence", "mfence", "fence", "drain"})
 """Calls that wait until written-back lines are durable."""
 READS = frozenset({"read", "read_back", "read_pmrsts", "load"})
 """Calls that push earlier writes on, where their return value is not used."""
-CLOSES = frozenset({"destroy", "dereg_mr", "deregister", "disconnect", "close", "reset"})
+CLOSES = frozenset({"destroy", "placed", "dereg_mr", "deregister", "disconnect", "close", "reset"})
 """Calls without which packets of an old connection may still land."""
 
 MARKS = frozenset({"mark", "set_bit", "clear_bit"})

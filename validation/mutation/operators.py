@@ -1,6 +1,6 @@
 """The seeded faults, as changes of a scheme's source: which there are, and where they apply.
 
-- *drop*: a step of a protocol is left out (a flush, a READ behind a WRITE, a reply's precondition, a mark);
+- *drop*: a step of a protocol is left out (a flush, a READ behind a WRITE, a reply's precondition, a mark, a wait);
 - *unfence*: a flush is begun, and nothing waits for it: its ``sfence`` is left out;
 - *bypass*: what should be flushed is read instead, which would do if DMA and stores went past the caches;
 - *swap*: two steps, one behind the other, change places (publish and persist);
@@ -64,11 +64,14 @@ class Change:
 
 
 def changes(source: str) -> Iterator[Change]:
-    """All seeded faults of a module's classes, in the order of their lines."""
+    """All seeded faults of a module's classes and of its functions that take part in a run."""
     tree = ast.parse(source)
     for where, function in _methods(tree.body):
         if not _is_before_the_run(function):
-            yield from _of_function(tree, where, function)
+            yield from _of_function(tree, f"{where}.{function.name}", function)
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and _is_code(function):
+            yield from _of_function(tree, function.name, function)
 
 
 def _methods(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -84,13 +87,20 @@ def _is_before_the_run(function: ast.FunctionDef) -> bool:
     return function.name in _BEFORE or function.name.startswith(("loaded", "_load"))
 
 
+def _is_code(function: ast.FunctionDef) -> bool:
+    """Whether a function is code that a thread executes: a generator, and of events, not of values for its caller."""
+    returns = "" if function.returns is None else ast.unparse(function.returns)
+    yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    return yields and not returns.startswith(("Iterator", "Iterable"))
+
+
 _BEFORE = ("__init__", "load", "bytes_of_log", "room")
 _TELLING = ast.Yield | ast.YieldFrom | ast.AugAssign
 """Nodes of a function that has effects on the system, or counts them."""
 
 
-def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Iterator[Change]:
-    where = f"{cls}.{function.name}"
+def _of_function(tree: ast.Module, where: str, function: ast.FunctionDef) -> Iterator[Change]:
+    waiting = _is_code(function)
     telling = any(isinstance(node, _TELLING) for node in ast.walk(function))
     for block in blocks(function):
         for index, statement in enumerate(block):
@@ -108,6 +118,8 @@ def _of_function(tree: ast.Module, cls: str, function: ast.FunctionDef) -> Itera
 
             if telling:
                 yield from _of_steps(statement, block[index + 1 :], change)
+            if waiting and _is_wait(statement):
+                yield change("drop", ast.parse("yield from ()").body[0])
             for node in _expressions(statement):
                 yield from _of_expression(tree, where, statement, node)
 
@@ -117,7 +129,7 @@ def _of_steps(statement: ast.stmt, rest: list[ast.stmt], change: Callable[..., C
     if _is_step(statement):
         nothing = ast.Pass() if _waited(statement) is None else ast.parse("yield from ()").body[0]
         yield change("drop", nothing)  # a generator stays one
-    if _is_step(statement) and _called(_waited(statement)) in FLUSHES:
+    if _is_step(statement) and _is_flush_of_a_thread(_waited(statement)):
         for operator, instruction in (("unfence", "clwb"), ("bypass", "load")):
             yield change(operator, _calling(statement, instruction))
     if isinstance(statement, ast.Raise) and _called(statement.exc) == "OutcomeUnknown":
@@ -192,6 +204,11 @@ def _is_step(statement: ast.stmt) -> bool:
     return isinstance(value, ast.Call) and _called(value) not in _NO_STEPS
 
 
+def _is_wait(statement: ast.stmt) -> bool:
+    """Whether a statement waits for an event, where a function's yields are waits."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield) and bool(statement.value.value)
+
+
 _NO_STEPS = ("append", "__init__", "begin", "start", "count")
 """Functions that make something, or count for a run's figures."""
 
@@ -200,6 +217,17 @@ def _waited(statement: ast.stmt) -> ast.AST | None:
     """The operand of ``yield from``, if the statement is nothing else; otherwise None."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return value.value if isinstance(value, ast.YieldFrom) else None
+
+
+def _is_flush_of_a_thread(call: ast.AST | None) -> bool:
+    """Whether a call is an instruction of a thread that flushes a range: it has other instructions for that range."""
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return False
+    return call.func.attr in FLUSHES and bool(call.args) and _last_name(call.func.value) == "thread"
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _calling(statement: ast.stmt, instruction: str) -> ast.stmt:

@@ -6,13 +6,15 @@ tried under elementary updates of the matrix (docs/matrix.md), on a few of its p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...models.primitives.language import Primitive, Step
-from ...models.primitives.plan import problems
+from ...models.primitives.plan import is_requester, problems
 from ...models.primitives.vocabulary import UPDATE
 from ...models.primitives.writer import dump_primitive
 from ...protocols.primitives import primitive
@@ -20,13 +22,13 @@ from ...protocols.shapes import shape_name, shaped
 from ...scenarios.run.experiment import run_variant
 from ..crash.explorer import ASKED
 from ..matrix.configurations import Configuration, configurations
-from ..matrix.judging import BUDGET, VALUES, Interleaving, draft
+from ..matrix.judging import BUDGET, VALUES, Interleaving, draft, pauses
 from . import kinds
 from .shown import Shown, Telling, ways
 
 SHAPES = ("word", "pair")
 """A value in place, and an entry that must be durable before what points at it."""
-PLATFORMS = ("adr, ddio on", "adr, ddio off", "eadr, ddio on", "pmr, barrier by read")
+PLATFORMS = ("adr, ddio on", "adr, ddio off", "eadr, ddio on", "pmr, barrier by read", "pmr, barrier by PMRSTS")
 SCHEDULES = (Interleaving(away=True), Interleaving(2))
 
 
@@ -95,7 +97,8 @@ def _swapped(whole: Primitive, turn: int) -> Primitive:
         for step in whole.steps[turn + 2 :]
     ]
     both = replace(second, after=first.after), replace(first, after=(second.id,))
-    complete = first.id if whole.complete == second.id else whole.complete
+    posted = whole.complete == second.id and is_requester(second)  # a message ends it wherever it stands
+    complete = first.id if posted else whole.complete
     return replace(whole, steps=(*whole.steps[:turn], *both, *later), complete=complete)
 
 
@@ -138,8 +141,9 @@ def ask(one: Primitive, setting: TrialSetting, kept: Collection[str] = ()) -> Sh
         file = Path(folder) / f"{one.name}.yaml"
         file.write_text(dump_primitive(one), encoding="utf-8")
         scheme = shape_name(setting.shape, str(file), device=device)
-        for schedule in SCHEDULES:
-            scenario = draft(scheme, setting.configuration, VALUES[setting.shape], schedule).build()
+        make = partial(draft, scheme, setting.configuration, VALUES[setting.shape])
+        for schedule in itertools.chain(SCHEDULES, pauses(make)):
+            scenario = make(schedule=schedule).build()
             result = run_variant(scenario, scenario.variants()[0])
             if refused := getattr(result.scheme, "refused", None):
                 raise Refused(str(refused))

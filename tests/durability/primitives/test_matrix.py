@@ -15,6 +15,8 @@ from rpsim.validation.matrix.judging import CellFinding, judge
 from rpsim.validation.matrix.rows import RowJob, row
 from rpsim.validation.matrix.timing import measure
 
+from ...persisting import HEADER
+
 CONFIGURATIONS = {one.label: one for one in every()}
 
 
@@ -93,7 +95,6 @@ def test_dropping_the_flush_of_the_cpu_is_caught(tmp_path):
     assert found.costs.latency[64].cpu_ns > 0
 
 
-@pytest.mark.long
 def test_of_several_schedules_the_worst_verdict_counts_in_any_order():
     worse = [Verdict.HOLDS, Verdict.UNDECIDED, Verdict.VIOLATED]
     for first, second in product(worse, worse):
@@ -103,6 +104,21 @@ def test_of_several_schedules_the_worst_verdict_counts_in_any_order():
         assert found.verdicts == {"durable": max(first, second, key=worse.index)}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "order", [("flush", "fence", "reply"), ("flush", "reply", "fence"), ("reply", "flush", "fence")]
+)
+def test_a_reply_that_goes_out_before_the_flush_is_caught(order, tmp_path):
+    """It comes after the flush has ended, unless the core is away between the two."""
+    steps = "".join(f"- {{id: {step}, at: responder cpu, do: {step}}}\n" for step in ("receive", *order))
+    path = tmp_path / "hasty.yaml"
+    path.write_text(f"{HEADER}steps:\n- {{at: wire, do: send, verb: SEND}}\n{steps}complete: reply\n")
+    found = judge(shape_name("word", str(path)), CONFIGURATIONS["adr, ddio on"])
+    assert found.durable is (order[-1] == "reply")
+    assert found.exhaustive
+
+
+@pytest.mark.long
 def test_the_same_row_twice():
     job = RowJob("read-after-write", CONFIGURATIONS["adr, ddio on"], ("word",), (64,), (1,))
     assert row(job) == row(job)
