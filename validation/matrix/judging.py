@@ -2,7 +2,8 @@
 
 One client updates one object: once; once while the server's core is away, so that nothing may lean on its being quick;
 three times; where there is a second queue pair, once while the responder's adapter holds up the first; and once for
-each instant at which the server's core has stored, fenced or posted, with the core away from there on. A schedule is tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
+each instant at which the server's core has stored, fenced or posted, with the core away from there on. A schedule is
+tried only for conditions that the ones before have left open. All instants of a run and all images that the ordering
 rules admit are judged, as in ``rpsim crash``; the first violation of each condition is kept as it is, since a run of
 one update has nothing to leave out.
 
@@ -168,8 +169,8 @@ def judge(
 
 
 def pauses(make: Callable[..., Draft]) -> Iterator[Interleaving]:
-    """One update, with a core of the servers away from each instant on at which it has stored, fenced or posted: what it
-    does behind that, the requester may not lean on. ``make`` drafts the scenario of a schedule.
+    """One update, once for each instant at which a server's core has stored, fenced or posted, with the core away from
+    there on: the requester may not lean on what it does behind that. ``make`` drafts the scenario of a schedule.
 
     None where somebody survives the fault: there each instant is a run.
     """

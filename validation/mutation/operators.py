@@ -69,9 +69,9 @@ def changes(source: str) -> Iterator[Change]:
     for where, function in _methods(tree.body):
         if not _is_before_the_run(function):
             yield from _of_function(tree, f"{where}.{function.name}", function)
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef) and _is_code(function):
-            yield from _of_function(tree, function.name, function)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and _is_code(node):
+            yield from _of_function(tree, node.name, node)
 
 
 def _methods(body: list[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
