@@ -25,7 +25,7 @@ def text(tests: Sequence[Test], answers: Sequence[CaseAnswer], budget: int) -> l
             lines += ["", *paragraph(f"{where}: no execution reaches the end of {end}, so it says nothing", 0, 2)]
     wrong = [answer for answer in answers if not answer.agrees]
     for answer in wrong:
-        lines += ["", *_disagreement(answer, budget)]
+        lines += [] if answer.vacuous else ["", *_disagreement(answer, budget)]
     size = f"{plural(len(tests), 'test')}, {plural(len(answers), 'case')}"
     states = f"{plural(sum(answer.states for answer in answers), 'state')} explored"
     verdict = f"{count(len(wrong))} not as expected" if wrong else "all as expected"

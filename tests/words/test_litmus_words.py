@@ -174,9 +174,10 @@ def test_a_test_without_an_end_is_reported(tmp_path, capsys):
     stuck["tests"][0]["B"] = ["spin x 7"]
     stuck["tests"][0]["cases"][0] |= {"crash": "none", "outcome": "r==0"}
     path = written(tmp_path, stuck)
-    assert main(["litmus", str(path)]) == 0
+    assert main(["litmus", str(path)]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "no execution reaches the end of both programs, so it says nothing" in said
+    assert "expected forbidden, found forbidden" not in said and said.endswith("1 not as expected")
     (test,) = read_file(path)
     assert document(explore(test))["cases"][0]["vacuous"] is True
 

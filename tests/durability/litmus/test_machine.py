@@ -99,6 +99,7 @@ def test_what_is_not_decided_is_said_to_be():
 def test_a_test_that_never_ends_says_nothing():
     found = answer("W q1 x 1", "spin x 2", "mem.x==1")
     assert found.found is OutcomeFinding.FORBIDDEN and found.vacuous
+    assert not found.agrees and not replace(found, case=replace(found.case, expected=found.found)).agrees
     assert not answer("W q1 x 1", "spin x 1", "mem.x==2").vacuous
 
 

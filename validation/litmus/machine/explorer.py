@@ -40,8 +40,8 @@ class CaseAnswer:
 
     @property
     def agrees(self) -> bool:
-        """Whether the finding is the one that the case expects."""
-        return self.found is self.case.expected
+        """Whether the finding is the one that the case expects; one that says nothing is not."""
+        return self.found is self.case.expected and not self.vacuous
 
 
 class Reduce(Enum):
