@@ -9,11 +9,9 @@ the round that begins next after something in the ranges that it looks at has be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 
-import simpy
-
+from ...sim.bytespace import ByteSpace, Watch
 from ...sim.clock import Clock
 from ..memory.devices import AddressSpace
 from .software import Code, Deadline, Signal, SoftwareThread
@@ -35,6 +33,7 @@ class Looking:
         self._began_ps = thread.now_ps
         self._vain = 0
         self._ranges: Ranges = ()
+        self._watched: _Watched | None = None
 
     def again(self, ranges: Iterable[tuple[int, int]], signal: Signal, deadlines: Iterable[Deadline]) -> Code:
         """A round is over that found none of the bytes that it waits for, which are in ``ranges``.
@@ -45,47 +44,67 @@ class Looking:
         now_ps = self._thread.now_ps
         round_ps, self._began_ps = now_ps - self._began_ps, now_ps
         before, self._ranges = self._ranges, tuple(ranges)
-        self._vain = self._vain + 1 if self._ranges == before else 0
-        if self._vain >= IN_FULL and round_ps and self._ranges and not self._under_way():
-            yield from self._wait(signal, deadlines)
-            waited_ps = self._thread.now_ps - now_ps
-            self._began_ps = now_ps + -(-waited_ps // round_ps) * round_ps
-            yield self._thread.clock.until(self._began_ps)
+        watched, self._watched = self._watched, None
+        if self._ranges != before or (watched is not None and watched.told):
             self._vain = 0
+        else:
+            self._vain += 1
+        if watched is not None:
+            if self._vain and round_ps:
+                yield from self._wait(watched, signal, deadlines)
+                waited_ps = self._thread.now_ps - now_ps
+                self._began_ps = now_ps + -(-waited_ps // round_ps) * round_ps
+                yield self._thread.clock.until(self._began_ps)
+                self._vain = 0
+            watched.end()
+        elif self._vain >= IN_FULL - 1 and self._ranges:
+            # A round looks at one range after the other: what is written behind its back it would not know of.
+            self._watched = _Watched(self._thread.clock, self._spaces())
 
-    def _under_way(self) -> bool:
-        """Whether an earlier write to the ranges is not visible yet: a watch would miss it."""
+    def _spaces(self) -> Iterator[tuple[ByteSpace, int, int]]:
         for address, length in self._ranges:
             device, offset = self._locate(address)
-            if device.space.coming_ps(offset, length):
-                return True
-        return False
+            yield device.space, offset, length
 
-    def _wait(self, signal: Signal, deadlines: Iterable[Deadline]) -> Code:
+    def _wait(self, watched: _Watched, signal: Signal, deadlines: Iterable[Deadline]) -> Code:
         thread, clock, since_ps = self._thread, self._thread.clock, self._thread.now_ps
-        written, raised = clock.event(), signal.changed()
-        on_write = partial(_on_write, clock, written)
-        watches = []
-        for address, length in self._ranges:
-            device, offset = self._locate(address)
-            watches.append((device.space, device.space.watch(offset, length, on_write)))
+        raised = signal.changed()
         passes_ps = min((deadline.at_ps + 1 for deadline in deadlines), default=None)
         passed = [] if passes_ps is None else [clock.until(passes_ps)]
         thread.core.spin(thread, clock.running)
         try:
-            yield clock.any_of([written, raised, *passed])
+            yield clock.any_of([watched.written, raised, *passed])
         finally:
-            for space, watch in watches:
-                space.unwatch(watch)
+            watched.end()
             signal.forget(raised)
         thread._polled(since_ps)
 
 
-def _on_write(clock: Clock, written: simpy.Event, visible_ps: int) -> None:
-    """A write to a watched range will be visible at ``visible_ps``."""
-    clock.call_at(max(visible_ps, clock.now_ps), _happened, written)
+class _Watched:
+    """Ranges during a round of a loop and a wait behind it, until something is written there."""
 
+    def __init__(self, clock: Clock, ranges: Iterable[tuple[ByteSpace, int, int]]) -> None:
+        self._clock = clock
+        self.written = clock.event()
+        self.told = False
+        """Whether a write has come, or was on its way before."""
+        self._watches: list[tuple[ByteSpace, Watch]] = []
+        for space, offset, length in ranges:
+            self._watches.append((space, space.watch(offset, length, self._on_write)))
+            self.told = self.told or bool(space.coming_ps(offset, length))
 
-def _happened(written: simpy.Event) -> None:
-    if not written.triggered:
-        written.succeed()
+    def _on_write(self, visible_ps: int) -> None:
+        """A write to one of the ranges will be visible at ``visible_ps``."""
+        self.told = True
+        self._clock.call_at(max(visible_ps, self._clock.now_ps), self._visible)
+        self.end()
+
+    def _visible(self) -> None:
+        if not self.written.triggered:
+            self.written.succeed()
+
+    def end(self) -> None:
+        """Watch no longer."""
+        watches, self._watches = self._watches, []
+        for space, watch in watches:
+            space.unwatch(watch)

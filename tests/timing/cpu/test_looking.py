@@ -16,13 +16,15 @@ from rpsim.models.system import NodeSpec, System
 class World:
     """A watcher that loads a word until it is set, or a deadline has passed; and somebody who may set it."""
 
-    def __init__(self, leaves_out: bool) -> None:
+    def __init__(self, leaves_out: bool, thinks_ps: int = 0) -> None:
         self.system = System(load_platform("optane-adr"), {"server": [NodeSpec(2, ("dram",))]}, 1)
         (self.node,) = self.system.nodes["server"]
         self.word = self.node.memory["dram"].allocate(64, "word")
         self.leaves_out = leaves_out
         self.signal = Signal(self.system.clock)
         self.rounds = 0
+        self.thinks_ps = thinks_ps
+        """How long a round goes on behind its look."""
 
     def watch(self, deadline: Deadline) -> Generator[Any, Any, tuple[bytes, int]]:
         thread = self.node.thread(0, "watcher")
@@ -32,6 +34,7 @@ class World:
             self.rounds += 1
             if found != b"\0" or deadline.passed:
                 return found, thread.now_ps
+            yield self.system.clock.timeout(self.thinks_ps)
             if self.leaves_out:
                 yield from looking.again([(self.word, 1)], self.signal, [deadline])
 
@@ -39,6 +42,7 @@ class World:
         thread = self.node.thread(1, "writer")
         yield self.system.clock.until(at_ps)
         yield from thread.store(self.word + offset, b"x" * length)
+        yield from thread.load(self.word, 64)  # its store is done for everybody, whoever looks next
 
     def run(self, at_ps: int | None, deadline_ps: int) -> tuple[bytes, int]:
         clock = self.system.clock
@@ -95,3 +99,16 @@ def test_a_write_beside_the_range_wakes_nobody() -> None:
     data, now_ps = world.run(None, 10**10)
     assert (data, now_ps > 10**10) == (b"\0", True)
     assert world.rounds < IN_FULL + 5
+
+
+def test_what_is_written_behind_a_round_s_look_is_found_by_the_next_one() -> None:
+    """Around the instant at which the loop begins to wait; and another thread has looked since, so that it is there."""
+    thinks_ps, until_ps = 1_000_000, 1_100 * 1_000_000
+    counted = World(leaves_out=False, thinks_ps=thinks_ps)
+    counted.run(None, until_ps)
+    round_ps = until_ps // counted.rounds
+    for quarters in range(4 * (IN_FULL - 1), 4 * (IN_FULL + 4)):
+        at_ps = round_ps * quarters // 4
+        data, then_ps = World(leaves_out=True, thinks_ps=thinks_ps).run(at_ps, 10**12)
+        assert data == b"x"
+        assert then_ps < at_ps + 3 * round_ps
