@@ -3,14 +3,16 @@
 Source: Du et al., ICPP'21, section 4.4 and figure 7. The paper gives neither threshold nor recovery. Readings: cleaning
 begins when less than a fifth of the pool is free; an offset counts over both pools, so that it says by itself what the
 transfer flag says; one lock for all entries keeps their two offsets together; the newest version of a key is at the
-offset that the mark does not name, if there is one there; what a failure interrupts begins anew at the next PUT;
-registering the pools is done beforehand; a tombstone is copied nowhere, and an entry of which nothing else is left is
-free again.
+offset that the mark does not name, if there is one there; what a failure interrupts begins anew at the next PUT; a pool
+is free again only when no value may come any more into a version there, newest of its key or not: when each is durable
+or has timed out; registering the pools is done beforehand; a tombstone is copied nowhere, and an entry of which nothing
+else is left is free again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -20,7 +22,7 @@ from ...models.system import Node, System
 from ..naming import Option, OptionValue
 from ..parts.index import ENTRY_BYTES, Location
 from ..parts.kv import Region, Session
-from ..parts.pools import PoolEntry, PoolIndex
+from ..parts.pools import Pointers, PoolEntry, PoolIndex
 from ..scheme import Sizes
 from .efactory import CLEAR, HEADER_BYTES, EFactory, Put, Unverified, Version, is_tombstone, new_header
 
@@ -108,12 +110,18 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             self.order: list[Location] = []
             """Versions in the working pool, in the order of its log; volatile, like all the others."""
             self._moved: list[Location] = []
-            self._gone: set[Unverified] = set()
-            """Versions that still wait to be verified, in a pool that was freed since."""
+            self.gaps: list[int] = []
+            """Where the new pool of a cleaning that a failure interrupted has room in front of its tail, for a version
+            each."""
+            self._left: int | None = None
+            """How many PUTs that cleaning has room for in its first stage; None: as many as the working pool has."""
             self._locked = False
             self._unlocked = Signal(self.system.clock)
             self._wanted = Signal(self.system.clock)
             self._more_room = Signal(self.system.clock)
+            self._settled = Signal(self.system.clock)
+            self._awaited: int | None = None
+            """The pool that the cleaner frees once no version there waits to be verified."""
             self._starved = 0
             """Request threads that wait for room."""
 
@@ -127,6 +135,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
         @override
         def allocate(self, length: int) -> Location:
+            if self._left is not None and self.stage == COMPRESSING:
+                self._left -= 1
             return self.take(self.target, length)
 
         @override
@@ -168,7 +178,9 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             return 1 - self.working if self.stage == MERGING else self.working
 
         def take(self, pool: int, length: int) -> Location:
-            """Room at a pool's tail. Raises MemoryError when it is full."""
+            """Room in a gap, or at a pool's tail. Raises MemoryError when it is full."""
+            if self.gaps and pool != self.working:
+                return Location(self.gaps.pop(0), length)
             location = Location(self.tails[pool], length)
             if location.offset + length > (pool + 1) * self.pool_bytes:
                 raise MemoryError(f"pool {pool}: no room for {length} bytes")
@@ -177,6 +189,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
         def free(self) -> int:
             """Bytes that are left in the pool that PUTs go to."""
+            if self._left == 0 and self.stage == COMPRESSING:
+                return 0
             return (self.target + 1) * self.pool_bytes - self.tails[self.target]
 
         def lock_with_room(self, thread: Thread, length: int) -> Code:
@@ -207,7 +221,11 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
         # the cleaning thread --------------------------------------------------------------------------------------
         def clean(self, thread: Thread) -> Code:
-            """Both stages, whenever the working pool runs full; clients read by call meanwhile."""
+            """Both stages, whenever the working pool runs full; clients read by call meanwhile.
+
+            A client that has made no request in many cleanings has no room for more notices: its last one is that
+            cleaning has begun, so it reads by call, and is told the stage behind the reply.
+            """
             while True:
                 yield from thread.wait(self._wanted)
                 if self.stage != NORMAL and not self.interrupted:
@@ -217,7 +235,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
                 yield from self.listener.tell_all(thread, COMPRESSING)
                 late = yield from self.compress(thread)
                 yield from self.merge(thread, late)
-                yield from self.listener.tell_all(thread, NORMAL)
+                yield from self.listener.tell_all(thread, NORMAL, spare=1)
 
         def enter(self, thread: Thread, stage: int, working: int) -> Code:
             """A stage begins, and persistent memory knows."""
@@ -256,46 +274,59 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             """Stage 2: what came during stage 1 goes into a reservation, and PUTs behind it."""
             old, new = self.working, 1 - self.working
             yield from self.lock(thread)
-            todo, self.order = [*reversed(self.order), *late], []
-            place = self.tails[new]
-            for location in todo:
-                self.take(new, location.length)
+            todo = [(location, self.take(new, location.length)) for location in (*reversed(self.order), *late)]
+            self.order, self._left = [], None
             yield from self.enter(thread, MERGING, old)
             yield from self.unlock(thread)
             yield from thread.notify(self._more_room)
+            looking, nothing = thread.looking(), Signal(self.system.clock)
             while todo:
+                watched: list[tuple[int, int]] = []
                 done: set[bytes] = set()  # of this pass alone: what still waits is newer than what an earlier one moved
                 waiting = []
-                for location in todo:
+                for location, place in todo:
                     version = yield from self.load_header(thread, location.offset)
-                    if version.key in done or (yield from self.superseded(thread, version.key, new)):
+                    if version.key in done:
+                        continue
+                    newest = yield from self.newest_in_index(thread, version.key, new)
+                    if newest is not None and (
+                        yield from self.is_durable(
+                            thread, newest.offset, (yield from self.load_header(thread, newest.offset))
+                        )
+                    ):
                         done.add(version.key)
                     elif is_tombstone(location):
                         yield from self.drop(thread, version.key, location)
                         done.add(version.key)
                     elif (yield from self.is_durable(thread, location.offset, version)):
-                        yield from self.move(thread, version.key, location, Location(place, location.length))
-                        place += rounded(location.length)
+                        yield from self.move(thread, version.key, location, place)
                         done.add(version.key)
                     elif version.valid:
-                        waiting.append(location)
+                        waiting.append((location, place))
+                        both = [location] if newest is None else [location, newest]
+                        watched += [(self.log + one.offset, one.length) for one in both]
+                        watched.append(self.index.neighbourhood(version.key))
                 todo = waiting
+                if todo:
+                    yield from looking.again(watched, nothing, ())
+            yield from self.until_settled(thread, old)
             yield from self.finish(thread, old, new)
+
+        def until_settled(self, thread: Thread, pool: int) -> Code:
+            """Wait until no version in a pool waits to be verified: a WRITE to one may be on its way until then."""
+            self._awaited = pool
+            while any(self.index.pool_of(unverified.offset) == pool for unverified in self._unverified):
+                yield from thread.wait(self._settled)
+            self._awaited = None
 
         def is_durable(self, thread: Thread, offset: int, version: Version) -> Code:
             """Whether a version is durable, or can be made so."""
             return version.durable or (version.valid and (yield from self.make_durable(thread, offset, version)))
 
-        def superseded(self, thread: Thread, key: bytes, new: int) -> Code:
-            """Whether a key has a version in the new pool already that is durable, or can be made so: a newer one."""
+        def newest_in_index(self, thread: Thread, key: bytes, new: int) -> Code:
+            """Where a key's newest version lies, if it is in the new pool already; else None."""
             _, pointers = yield from self.index.look_up(thread, key)
-            if pointers is None or self.index.pool_of(pointers.offset) != new:
-                return False
-            return (
-                yield from self.is_durable(
-                    thread, pointers.offset, (yield from self.load_header(thread, pointers.offset))
-                )
-            )
+            return pointers.newest if pointers is not None and self.index.pool_of(pointers.offset) == new else None
 
         def move(self, thread: Thread, key: bytes, source: Location, place: Location) -> Code:
             """Copy a version, durably, and let what points to it point to the copy: the entry, or the next version."""
@@ -342,8 +373,7 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
                     yield from thread.flush(address, ENTRY_BYTES)
                 yield from self.unlock(thread)
             self.order, self._moved = [*self._moved, *self.order], []
-            self.tails[old] = old * self.pool_bytes + 64
-            self._gone |= {u for u in self._unverified if self.index.pool_of(u.offset) == old}
+            self.tails[old], self.gaps = old * self.pool_bytes + 64, []
             yield from self.enter(thread, NORMAL, new)
 
         def newest_in(self, thread: Thread, pool: int, offset: int) -> Code:
@@ -359,11 +389,11 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
         @override
         def settle(self, thread: Thread, unverified: Unverified) -> Code:
-            """As ever; what was in a pool that was freed since was seen to by the cleaner."""
-            if unverified in self._gone:
-                self._gone.remove(unverified)
-                return True
-            return (yield from super().settle(thread, unverified))
+            """As ever; and the cleaner learns of it if it waits for this pool."""
+            settled = yield from super().settle(thread, unverified)
+            if settled and self.index.pool_of(unverified.offset) == self._awaited:
+                yield from thread.notify(self._settled)
+            return settled
 
         # after a failure, on the surviving bytes ------------------------------------------------------------------
         @override
@@ -377,6 +407,8 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             key, pointers = self.index.says((yield from thread.load(address, PoolEntry.size)))
             if pointers is None:
                 return None, None
+            if self.interrupted and pointers.mark != self.working:
+                pointers = yield from self.set_mark(thread, address, pointers)
             head = pointers.newest
             intact, passed = yield from self.newest_intact(thread, key, head)
             if intact is not None and intact != head:
@@ -386,19 +418,40 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
                 yield from self.mark(thread, offset, "valid", CLEAR)
             return head, intact
 
+        def set_mark(self, thread: Thread, address: int, pointers: Pointers) -> Code:
+            """The working pool is what the state says, although cleaning was at its end for this entry."""
+            yield from thread.store(address + PoolEntry.offset_of("mark"), self.working.to_bytes(8, "little"))
+            yield from thread.flush(address, ENTRY_BYTES)
+            return replace(pointers, mark=self.working)
+
         @override
         def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-            """Each pool ends behind the last version that an entry pointed to; stage 2 goes on as stage 1 would."""
+            """Each pool ends behind the last version that an entry pointed to; stage 2 goes on as stage 1 would.
+
+            What an interrupted cleaning had brought into the new pool is there already when it goes on; what lies
+            between is nobody's, and the rest has to find room there.
+            """
             yield from thread.compute()
             self.tails = [64, self.pool_bytes + 64]
             for location in [location for pair in results for location in pair if location is not None]:
                 pool = self.index.pool_of(location.offset)
                 self.tails[pool] = max(self.tails[pool], location.offset + rounded(location.length))
             live = [intact for _, intact in results if intact is not None]
-            in_working = (location for location in live if self.index.pool_of(location.offset) == self.working)
-            self.order = sorted(in_working, key=lambda location: location.offset)
+            live.sort(key=lambda location: location.offset)
+            self.order = [location for location in live if self.index.pool_of(location.offset) == self.working]
+            self._moved = [location for location in live if self.index.pool_of(location.offset) != self.working]
             if self.interrupted:
                 self.stage = COMPRESSING
+                new = 1 - self.working
+                self.gaps = list(self.gaps_between(self._moved, new * self.pool_bytes + 64, self.tails[new]))
+                behind = ((new + 1) * self.pool_bytes - self.tails[new]) // self.object_bytes
+                self._left = len(self.gaps) + behind - len(self.order)
+
+        def gaps_between(self, live: Iterable[Location], start: int, end: int) -> Iterator[int]:
+            """Where between two offsets the largest version finds room beside those that are live, in their order."""
+            for location in (*live, Location(end, 0)):
+                yield from range(start, location.offset - self.object_bytes + 1, self.object_bytes)
+                start = location.offset + rounded(location.length)
 
 
 class EFactoryWhileCleaning(EFactoryCleaning, name="efactory-while-cleaning"):

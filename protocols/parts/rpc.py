@@ -8,6 +8,7 @@ may serve: each has a completion queue, and connections are dealt out among them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,13 @@ class Listener(Listening):
         self._ends: dict[int, _Buffers] = {}
         self._untaken: set[int] = set()
         """Numbers of the queue pairs on which a notice is under way."""
+        self._since_request: Counter[int] = Counter()
+        """By queue pair: how many notices have been sent since its last request, whose reply a client finds behind
+        them."""
+        self._late: set[int] = set()
+        """Numbers of the queue pairs on which there was no room for the last notice."""
+        self._notice = 0
+        """The last notice."""
 
     def register(self, address: int, length: int) -> MemoryRegion:
         """Open a range of the node's memory to the clients."""
@@ -103,15 +111,24 @@ class Listener(Listening):
         ours.post_recv(RecvWR(0, end.receive, room))
         return Connection(poster, _Buffers(theirs, request, reply, room), self._kinds, patience)
 
-    def tell_all(self, thread: Thread, notice: int) -> Code:
-        """A notice to every client, by SEND with immediate and nothing in it; returns when all adapters have it."""
-        under_way = 0
-        for end in list(self._ends.values()):
+    def tell_all(self, thread: Thread, notice: int, *, spare: int = 0) -> Code:
+        """A notice, by SEND with immediate and nothing in it, to every client that has room for it and for ``spare``
+        more, whether or not it has taken those before; returns when all their adapters have it. The others get it
+        behind the reply to their next request.
+        """
+        under_way: set[int] = set()
+        self._notice = notice
+        for number, end in list(self._ends.items()):
+            if self._since_request[number] + spare >= NOTICES:
+                self._late.add(number)
+                continue
+            self._late.discard(number)
+            self._since_request[number] += 1
+            under_way.add(number)
             yield from thread.post_send(end.qp, _notice(end, notice))
-            under_way += 1
         while under_way:
             completion = yield from thread.poll(self._sent)
-            under_way -= completion.opcode is Opcode.IBV_WR_SEND_WITH_IMM
+            under_way.discard(completion.qp.number)
 
     def tell_who_listens(self, thread: Thread, notice: int) -> Code:
         """A notice to every client that has room for it; waits for none of them."""
@@ -128,6 +145,8 @@ class Listener(Listening):
             for completion in (yield from thread.poll_some(self._completions[number], self._batch)):
                 if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
                     self._ends.pop(completion.qp.number, None)
+                    self._since_request.pop(completion.qp.number, None)
+                    self._late.discard(completion.qp.number)
                 else:
                     thread.span = completion.span
                     yield from self._answer(thread, completion)
@@ -135,6 +154,7 @@ class Listener(Listening):
 
     def _answer(self, thread: Thread, completion: WorkCompletion) -> Code:
         end = self._ends[completion.qp.number]
+        self._since_request.pop(completion.qp.number, None)
         if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
             assert self._on_immediate is not None
             handler, request = self._on_immediate, completion.imm_data
@@ -151,6 +171,17 @@ class Listener(Listening):
             raise error_of(handler, found, f"bytes, at most {end.length:,} of them (message_bytes of the listener)")
         yield from thread.store(end.send, reply)
         yield from thread.post_send(end.qp, _send(end, len(reply)))
+        if end.qp.number in self._late:
+            self._late.remove(end.qp.number)
+            yield from self._tell_late(thread, end)
+
+    def _tell_late(self, thread: Thread, end: _Buffers) -> Code:
+        """The last notice; again where :meth:`tell_all` has overtaken it with another one."""
+        said: int | None = None
+        while said != self._notice:
+            said = self._notice
+            self._since_request[end.qp.number] += 1
+            yield from thread.post_send(end.qp, _notice(end, said, SendFlags.NONE))
 
 
 class Connection:
@@ -234,8 +265,8 @@ class Connection:
         return (yield from self._poster.result(posted))
 
 
-def _notice(end: _Buffers, notice: int) -> SendWR:
-    return SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice)
+def _notice(end: _Buffers, notice: int, flags: SendFlags = SendFlags.IBV_SEND_SIGNALED) -> SendWR:
+    return SendWR(0, Opcode.IBV_WR_SEND_WITH_IMM, end.send, 0, imm_data=notice, send_flags=flags)
 
 
 def _send(end: _Buffers, length: int) -> SendWR:
