@@ -12,8 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...models.cpu import Thread
-from ...models.verbs import Span
-from ...protocols.parts.rpc import VerbsError
+from ...models.verbs import CompletedWithError, Span
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Request, Role
 from ..calls import argument_of, result_of, step_of
 from ..history import Number, Operation
@@ -108,7 +107,7 @@ class ClientWork:
             except OutcomeUnknown:
                 outcome = "info"
                 continue
-            except VerbsError as error:  # the other end is gone, and the scheme's code does not look for another
+            except CompletedWithError as error:  # the other end is gone, and the scheme looks for no other
                 if not error.disconnected:
                     raise
                 outcome = "info"

@@ -19,11 +19,10 @@ from typing import Any
 
 from ...models.fabric.fabric import Departure
 from ...models.memory.devices import AddressSpace
-from ...models.persist.requester import PrimitiveFailed
 from ...models.system import Node, Process, System
+from ...models.verbs import CompletedWithError
 from ...protocols.failures import LOST, PROCESS, Failing
 from ...protocols.objects import TAKES_OUT, TRANSACTIONAL
-from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import Role
 from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
@@ -187,7 +186,7 @@ class StruckRun:
         experiment, clock = self.experiment, self.clock
         for at_ps, happens in self._agenda():
             while at_ps >= clock.now_ps:
-                with suppress(VerbsError, PrimitiveFailed):
+                with suppress(CompletedWithError):
                     clock.run_until(at_ps + 1)  # exclusive: all events of the instant have happened
             happens()
         ends = [clock.start(_end_of(recovery)) for recovery in self.recovering]
@@ -442,7 +441,7 @@ def _end_of(recovery: Any) -> Generator[Any, Any, int | None]:
     try:
         ended_ps: int | None = yield recovery
         return ended_ps
-    except (VerbsError, PrimitiveFailed):
+    except CompletedWithError:
         return None
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...models.persist.requester import PrimitiveFailed
-from ...protocols.parts.rpc import VerbsError
+from ...models.verbs import CompletedWithError
 from ..schema.failures import DrawnFailures
 from .experiment import AssembledVariant
 from .inject import Strike, StruckRun
@@ -76,7 +75,7 @@ class FailureSeries(StruckRun):
         """Run until everybody has finished, or until another event; whether everybody has."""
         either = self.clock.any_of([finished, event])
         while not either.processed:
-            with suppress(VerbsError, PrimitiveFailed):  # of a server's thread whose peer is gone
+            with suppress(CompletedWithError):  # of a server's thread whose peer is gone
                 self.clock.run_until(either)
         return bool(finished.processed)
 

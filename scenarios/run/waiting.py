@@ -6,8 +6,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
-from ...models.persist.requester import PrimitiveFailed
-from ...protocols.parts.rpc import VerbsError
+from ...models.verbs import CompletedWithError
 from .experiment import AssembledVariant
 
 PATIENCE_PS = 60 * 10**12
@@ -38,7 +37,7 @@ class SurvivorWait:
         lost = self._clock.start(self._lost())
         either = self._clock.any_of([event, lost])
         while not either.processed:
-            with suppress(VerbsError, PrimitiveFailed):
+            with suppress(CompletedWithError):
                 self._clock.run_until(either)
         if lost.is_alive:
             self._clock.end(lost)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from rpsim.protocols.efactory.saw import Saw
+from rpsim.protocols.pdpm.clover.repair import ChainReader
 from rpsim.protocols.registry import scheme, schemes
 from rpsim.protocols.scheme import Scheme
 from rpsim.scenarios.run.experiment import run_variant
@@ -75,6 +77,31 @@ def test_a_scheme_that_is_watched_knows_a_lost_machine_as_the_others_do():
         (variant,) = short.variants()
         walk = Walk(short, variant)
         assert next(iter(walk.states(walk.instants[:1]))).aftermath.finished
+
+
+@pytest.mark.long
+def test_a_recovery_that_ends_with_an_error_ends_so_in_a_scheme_that_is_watched(monkeypatch):
+    """Executed anew, the error of a work request would be of another class than those that a run expects."""
+    load = Load("update-only", 1, 1, "16 B", clients=1)
+
+    def asked(scheme):
+        short = load.scenario(scheme, "metadata[0] power then data[0] power", "optane-adr", "on")
+        (variant,) = short.variants()
+        walk = Walk(short, variant)
+        walk.most = 20
+        return [state.aftermath.finished for state in walk.states(walk.instants)]
+
+    def unmended(scheme):
+        """The recovery does not wait for a data node that is away."""
+        with monkeypatch.context() as patched:
+            reader = sys.modules[ChainReader.__module__].ChainReader
+            patched.setattr(reader, "_whole", lambda reader, code: code())
+            return asked(scheme)
+
+    with watched(schemes()["clover"]) as (same, _):
+        anew = unmended(same)
+    assert False in anew
+    assert anew == unmended(schemes()["clover"])
 
 
 @pytest.mark.long

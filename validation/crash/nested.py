@@ -19,8 +19,8 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ...models.durability.views import Content, Cut, LineKey, TornLine, Views
 from ...models.system import System
+from ...models.verbs import CompletedWithError
 from ...protocols.failures import CLIENT
-from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, OutcomeUnknown
 from ...scenarios.history import Value
 from ...scenarios.run.experiment import client_thread
@@ -126,7 +126,7 @@ class Recoveries(Restart):
 
         done, work = system.clock.start(code()), Work(system, len(scheme.sizes.objects))
         # it got this far, and the next failure may come before that
-        with suppress(VerbsError, OperationFailed, OutcomeUnknown, WaitsForEver):
+        with suppress(CompletedWithError, OperationFailed, OutcomeUnknown, WaitsForEver):
             try:
                 work.run_through(done)
             except RuntimeError:  # SimPy: nothing is left to happen; it waits for ever, until power fails

@@ -20,8 +20,8 @@ from ...models.durability.places import Domain
 from ...models.durability.views import LineKey, Views
 from ...models.memory.devices import AddressSpace
 from ...models.system import ORDER_OF_READS, NodeSpec, System
+from ...models.verbs import CompletedWithError
 from ...protocols.failures import CLIENT
-from ...protocols.parts.rpc import VerbsError
 from ...protocols.scheme import OperationFailed, OutcomeUnknown, Role, Scheme
 from ...scenarios.calls import probing
 from ...scenarios.history import Unread, Value
@@ -170,7 +170,7 @@ class Restart:
                 session = session or self._session(machines)
                 try:
                     answers.append((yield from probing(scheme, client, session, one)))
-                except (VerbsError, OutcomeUnknown) as error:
+                except (CompletedWithError, OutcomeUnknown) as error:
                     answers.append(Unread(f"the read fails: {error}"))
                     session = None  # its queue pair is in the error state
 
@@ -178,7 +178,7 @@ class Restart:
         done = system.clock.start(code()) if turn is None else system.clock.start_in(turn, code())
         try:
             work.run_through(done)
-        except (VerbsError, OperationFailed, OutcomeUnknown) as error:
+        except (CompletedWithError, OperationFailed, OutcomeUnknown) as error:
             answers.append(Unread(f"the read fails: {error}"))
         except WaitsForEver as error:
             answers.append(Unread(f"it waits for ever: {error}"))
@@ -248,7 +248,7 @@ class Restart:
         if self._up is None:
             try:
                 self._up = self._brought_up()
-            except (CannotRewind, VerbsError, OperationFailed, RuntimeError):
+            except (CannotRewind, CompletedWithError, OperationFailed, RuntimeError):
                 self._needs = None
                 return None
         if object not in self._needs:

@@ -13,6 +13,7 @@ from rpsim.protocols.pdpm.clover import space
 from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
+from rpsim.protocols.pdpm.clover.repair import ChainReader
 from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS, Aborted, Walk
 from rpsim.scenarios.run.inject import Strike, run_with_fault, run_with_faults
 from rpsim.sim.errors import InputError
@@ -379,6 +380,15 @@ def test_a_backups_copy_is_durable_before_it_answers(name):
     shape = {"machines": 1, "nodes": 1, "metadata": 2, "domain": "adr"}
     found = violated(f"{name}[durable=commit]", "metadata[0] lost then metadata[1] power", work, **shape)
     assert (LOST in found) == (name == twins.CopyUnfenced.name)
+
+
+@pytest.mark.long
+def test_a_server_that_begins_again_waits_for_a_data_node_that_is_away(monkeypatch):
+    shape = {"machines": 1, "nodes": 1, "domain": "adr"}
+    asked = "clover[durable=commit]", "metadata[0] power then data[0] power", [put(0, "k0")]
+    assert waiting(*asked, **shape) == 0
+    monkeypatch.setattr(ChainReader, "_whole", lambda reader, code: code())
+    assert waiting(*asked, **shape) > 0
 
 
 def struck_twice(name, servers, first, then, threads=1):
