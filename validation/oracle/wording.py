@@ -48,7 +48,7 @@ def moment_text(time_ps: int, zero_ns: int | float, timed: bool) -> str:
 def microseconds(time_ps: int) -> str:
     if isinstance(time_ps, Moment):
         return moment_text(time_ps, time_ps.zero_ns, time_ps.timed)
-    return f"{time_ps / 1e6:.3f} us"
+    return f"{time_ps / 1e6:,.3f} us"
 
 
 def value_text(value: Value) -> str:
