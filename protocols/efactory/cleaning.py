@@ -75,11 +75,18 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
 
         @override
         def get(self, session: Session, key: bytes) -> Code:
-            """By call and READ while the server cleans, else the hybrid read."""
-            yield from session.connection.look_for_notices()
-            if session.connection.notice != NORMAL:
-                return (yield from self.ask_and_read(session, key))
-            return (yield from super().get(session, key))
+            """By call and READ while the server cleans, else the hybrid read; again where a notice came meanwhile: a
+            READ that was late, since it was repeated, may have found a pool that was used again.
+            """
+            connection = session.connection
+            yield from connection.look_for_notices()
+            while True:
+                taken = connection.notices
+                by_call = connection.notice != NORMAL
+                found = yield from (self.ask_and_read(session, key) if by_call else super().get(session, key))
+                yield from connection.look_for_notices()
+                if connection.notices == taken:
+                    return found
 
         @override
         def read_entry(self, session: Session, key: bytes) -> Code:
@@ -396,6 +403,12 @@ class EFactoryCleaning(EFactory, name="efactory-cleaning"):
             return settled
 
         # after a failure, on the surviving bytes ------------------------------------------------------------------
+        @classmethod
+        @override
+        def opaque(cls) -> bool:
+            """As one whole: cleaning goes on with what all entries together say."""
+            return True
+
         @override
         def recover_unit(self, thread: Thread, unit: Hashable) -> Code:
             """One index entry: point it at its newest intact version, in whichever pool; returns both."""

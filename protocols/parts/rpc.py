@@ -193,6 +193,8 @@ class Connection:
         self._poster = poster
         self._end = end
         self._kinds = kinds
+        self.notices = 0
+        """How many have been taken."""
         self.notice: int | None = None
         """The last one that the server has sent, and the client has seen."""
 
@@ -237,6 +239,7 @@ class Connection:
         if completion.imm_data is None:
             return False
         self.notice = completion.imm_data
+        self.notices += 1
         self._end.post_receive(self.thread)
         return True
 
