@@ -350,12 +350,12 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
                 ranges = [(place, lines_of(head.length) * LINE), (area.operations_lpn, WORD)]
                 yield from looking.again(ranges, self.moved[area.number], ())
             else:
-                looking = None
+                looking, link = None, copies.link
                 yield from copies.operation(log, position, found[1])
                 position = log.behind(position, head.length)
                 if before:
                     yield from copies.settle()
-                if copies.alone:
+                if copies.alone or copies.link is not link:  # the other thread copies all: until then there is no copy
                     yield from self.replaying[area.number].acquire(thread, exclusive=True)
                     yield from self.join_mirror(area, copies)
                     self.replaying[area.number].release()

@@ -129,21 +129,32 @@ class Copies:
         """What the transactions in these lines write."""
 
     def put(self, address: int, data: bytes) -> Code:
-        """Copy a range; it is there when :meth:`settle` returns."""
+        """Copy a range; it is there when :meth:`settle` returns, if :attr:`link` is the same then."""
         if not self.alone:
+            link = self.link
             try:
-                self._under_way.append((yield from self.link.begin_log(address, data)))
+                begun = yield from link.begin_log(address, data)
             except GONE:
-                self.alone = True
+                self._broken(link)
+                return
+            if link is self.link:  # else the other thread copies all by now, this range too
+                self._under_way.append(begun)
 
     def settle(self) -> Code:
         """Wait until all has arrived that was put."""
-        while self._under_way and not self.alone:
+        link = self.link
+        while self._under_way and not self.alone and link is self.link:
             try:
-                yield from self.link.end_log(self._under_way.popleft())
+                yield from link.end_log(self._under_way.popleft())
             except GONE:
-                self.alone = True
-        self._under_way.clear()
+                self._broken(link)
+        if link is self.link:
+            self._under_way.clear()
+
+    def _broken(self, link: Link) -> None:
+        """A connection has failed: the mirror is gone, unless another connection has taken its place meanwhile."""
+        if link is self.link:
+            self.alone = True
 
     def transaction(self, position: Position, body: bytes, writes: list[Write]) -> Code:
         """Copy a transaction, to where it lies in the back-end's log."""

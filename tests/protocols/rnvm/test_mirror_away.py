@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.failures import LOST
+from rpsim.protocols.failures import LOST, PROCESS
 
-from ..strikes import MS, Fails, struck
+from ..strikes import MS, SECOND, Fails, struck
 from .chain import Chain
 from .test_mirror import BEFORE
+from .test_modes import vary
 
 MODES = (
     "rnvm-r[mirror=front-end]",
@@ -57,3 +58,16 @@ def test_the_spare_waits_for_a_mirror_without_power(mode):
     lost = Fails(1 * MS, "server", 0, LOST)
     told, found = last_of(mode, away, lost, work=WORK[:3], over=" over ibta-flush-persistent")
     assert told == found and len(told) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away_us", [5, 100])
+def test_an_operation_that_is_being_copied_while_the_other_thread_connects_again_returns(away_us):
+    """The back-end's successor finds the mirror gone; it is back when both threads have something to copy."""
+    work = [{"process": 0, "f": "insert", "object": "k0"} for _ in range(14)]
+    away = Fails(17_430_721, "mirror", 0, down_ps=away_us * 1_000_000)
+    fails = [away, Fails(18_430_721, "server", 0, PROCESS)]
+    after = struck(f"{Chain.name} on rnvm-rcb[batch=4,oplog=awaited,{BEFORE}]", fails, work, vary=vary())
+    assert after.finished and not after.unread
+    assert all(one.outcome is not None for one in after.history.operations)
+    assert after.settled_ps < 2 * SECOND
