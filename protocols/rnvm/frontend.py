@@ -138,7 +138,8 @@ class FrontEnd(Role, invokes=True):
         if writes:
             mirror = self.mirror()
             if isinstance(space, LoggedSpace):
-                space.copied_before = self.server is self.home and self.mode.copied_before()
+                before = self.server is self.home and self.mode.copied_before()
+                space.copied_before = before and not self.scheme.lost("mirror")  # then nobody copies any more
             if mirror is not None and isinstance(space, LoggedSpace):
                 space.copies = Copies(mirror, session.thread, self.node, area, self.most_bytes(area))
             space.allocator = self.allocator(link, area, space)

@@ -15,7 +15,7 @@ each transaction or operation, and copies all of a structure once the mirror is 
 without a copy waits for a mark on the spare machine that the copy is old. The mark goes when the copy is whole again.
 So the spare takes no copy that lacks what had returned, unless the spare was away when it should have been told. As
 long as the copy is old, what returns is on the back-end alone: the promise that it outlasts the back-end has the
-condition that the mirror is there.
+condition that the mirror is there. Who begins again once it is lost for good waits for no copy.
 
 A back-end that begins again, or a front-end that takes a structure over where front-ends copy, copies all of a
 structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a back-end that is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpsim.protocols.failures import LOST, PROCESS
+from rpsim.protocols.failures import LOST, POWER, PROCESS
 
 from ..strikes import MS, SECOND, Fails, struck
 from .chain import Chain
@@ -71,3 +71,16 @@ def test_an_operation_that_is_being_copied_while_the_other_thread_connects_again
     assert after.finished and not after.unread
     assert all(one.outcome is not None for one in after.history.operations)
     assert after.settled_ps < 2 * SECOND
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("begins_again", [("client", PROCESS), ("server", PROCESS), ("server", POWER)])
+@pytest.mark.parametrize("mode", MODES)
+def test_who_begins_again_behind_the_loss_of_the_mirror_goes_on_without_it(mode, begins_again):
+    """Nobody copies any more: an operation that is awaited does not wait for a copy."""
+    role, kind = begins_again
+    fails = [Fails(4_000_000, "mirror", 0, LOST), Fails(1_000 * MS, role, 0, kind, down_ps=MS)]
+    after = struck(f"{Chain.name} on {mode}", fails, WORK)
+    found = {one.object: one.outcome for one in after.history.operations[-2:]}
+    assert found == {"k0": "ok", "k1": "ok"} and not after.unread
+    assert role == "client" or all(one.outcome in ("ok", "info") for one in after.history.operations)
