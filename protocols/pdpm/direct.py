@@ -31,7 +31,9 @@ from ...sim.bytespace import LINE_BYTES
 from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
+from ..parts.locks import Locks
 from ..parts.onesided import VerbsError
+from ..parts.rpc import Listener
 from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Sizes
 from .data import DURABLE, REPLICAS, WORD, Code, DataNode, DataPlace, DataRegion, Links, OverData
 
@@ -50,6 +52,8 @@ class EntrySpace(Layout):
 
 HEAD = EntrySpace.size
 LOCKED, FREE = 1, 0
+RECOVERY = "recovery"
+"""The name of the lock among recoveries."""
 
 
 def packed(value: bytes, lost: int = 0) -> bytes:
@@ -119,7 +123,10 @@ class Direct(OverData, name="pdpm-direct"):
 
         @override
         def begin(self) -> None:
-            self.recovery_links: Links | None = None
+            self.recovery_links: dict[Thread, Links] = {}
+            """By thread: a node that fails while another one is recovered has a recovery of its own."""
+            self.mending = Locks(self.system.clock, threads=2)
+            """For an entry, and for opening nodes: of two recoveries one at a time."""
 
         @override
         def connect(self, thread: Thread) -> Links:
@@ -209,13 +216,42 @@ class Direct(OverData, name="pdpm-direct"):
 
         @override
         def recover_unit(self, thread: Thread, unit: Any) -> Code:
-            if self.recovery_links is None or self.recovery_links.thread is not thread:
-                self.recovery_links = self.connect(thread)
-            links, behind = self.recovery_links, self.scheme.bytes_of_space(self.sizes)
-            copies, failed = self.standing(links, unit), self.scheme.unrecovered()
+            """Recover an entry, once more where a node fails meanwhile; returns it, with the nodes it is recovered on,
+            each as the memory behind its listener of now.
+            """
+            if thread not in self.recovery_links:
+                self.recovery_links[thread] = self.connect(thread)
+            links = self.recovery_links[thread]
+            while True:
+                try:
+                    return (yield from self.mending.under(thread, RECOVERY, self.recover_entry(links, unit)))
+                except VerbsError as error:
+                    if not error.disconnected:
+                        raise
+                    yield from links.restore()
+
+        def recover_entry(self, links: Links, unit: int) -> Code:
+            """Recover an entry, unless another recovery has opened its nodes; a lock that is taken is given back."""
+            failed = self.scheme.unrecovered()
+            copies = self.standing(links, unit)
+            here = {place.node: self.scheme.roles["data"][place.node].listener for place in copies}
+            if failed.isdisjoint(here):
+                return unit, here
             lock = copies[0]
-            if lock.node not in failed:
+            if lock.node in failed:
+                yield from self.mend(links, copies, failed)
+            else:
                 yield from self.take_from_others(links, lock)
+                try:
+                    yield from self.mend(links, copies, failed)
+                except VerbsError:  # whoever recovers the node that failed needs it; fails if it is that node's
+                    yield from links.write_all([(lock, bytes(WORD))])
+                    raise
+            return unit, here
+
+        def mend(self, links: Links, copies: Sequence[DataPlace], failed: set[int]) -> Code:
+            """Have all copies of an entry be whole and the same, and free its lock."""
+            lock, behind = copies[0], self.scheme.bytes_of_space(self.sizes)
             committed, free = [], lock.node not in failed
             by_trust = sorted(copies, key=lambda place: place.node in failed)  # a node that stands has lost nothing
             for place in by_trust:
@@ -242,16 +278,26 @@ class Direct(OverData, name="pdpm-direct"):
 
         @override
         def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-            """Others may connect to the nodes that had failed."""
+            """Others may connect to the nodes of which all entries are recovered: not to one that is back since then."""
+            yield from self.mending.under(thread, RECOVERY, self.open(dict(results)))
+
+        def open(self, recovered: Mapping[int, Mapping[int, Listener]]) -> Code:
+            """Open the nodes that had failed, as far as these entries were recovered there."""
             yield from ()
             for number in self.scheme.unrecovered():
-                self.scheme.roles["data"][number].listener.listen()
+                listener = self.scheme.roles["data"][number].listener
+                if all(recovered.get(unit, {}).get(number) is listener for unit in self.scheme.entries_on(number)):
+                    listener.listen()
 
     def unrecovered(self) -> set[int]:
         """The numbers of the data nodes that have failed, come back, and accept no clients yet."""
         failed, lost = self.failed("data"), self.lost("data")
         here = [data for data in self.roles["data"] if data in failed or not data.listener.listening]
         return {data.number for data in here if data not in lost}
+
+    def entries_on(self, node: int) -> Iterator[int]:
+        """The numbers of the keys of which a node has a copy."""
+        return (n for n in range(len(self.sizes.objects)) if any(place.node == node for place in self.copies(n)))
 
     def has_failed(self, number: int) -> bool:
         """Whether a copy of a key's entry, by the key's number, is on one of those."""

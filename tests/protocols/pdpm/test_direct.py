@@ -82,3 +82,13 @@ def test_a_put_that_a_failed_node_cuts_short_leaves_the_lock_to_recovery(name):
     work = [put(1, "k0"), put(1, "k0", 23_500), put(0, "k1", 1000)]
     waits = waiting(f"{name}[replicas=2]", "data[1] power", work, value="8 KiB", down="20 us")
     assert (waits > 0) == (name == twins.KeepsLock.name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pdpm-direct", twins.RecoveryGivesUp.name])
+@pytest.mark.parametrize("second", ["data[1] power", "data[1] lost"])
+def test_a_node_that_fails_while_another_one_is_recovered_does_not_end_that(name, second):
+    work = [put(0, "k0")]
+    shape = {"keys": 1, "machines": 1, "domain": "adr", "ddio": "off", "value": "16 B"}
+    waits = waiting(f"{name}[durable=commit,replicas=2]", f"data[0] power then {second}", work, **shape)
+    assert (waits > 0) == (name == twins.RecoveryGivesUp.name)

@@ -64,6 +64,17 @@ class KeepsLock(Direct, name="pdpm-direct-twin-keeps-lock"):
             yield from links.write_all([(lock, bytes(8))])
 
 
+class RecoveryGivesUp(Direct, name="pdpm-direct-twin-recovery-gives-up"):
+    """A node that fails while another one is recovered ends that recovery, and nobody begins another one."""
+
+    title = "an error ends a recovery"
+
+    class Client(Direct.Client):
+        def recover_unit(self, thread: Thread, unit: Any) -> Code:
+            links = self.recovery_links.setdefault(thread, self.connect(thread))
+            return (yield from self.recover_entry(links, unit))
+
+
 class NotAwaited(Clover, name="clover-twin-not-awaited"):
     """The data may be on their way when the link is there."""
 
