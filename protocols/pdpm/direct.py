@@ -10,7 +10,8 @@ data node n modulo their number, further copies on the nodes behind; the lock th
 whose node is not lost. The checksum stands before the value, in the line of the lock. Recovery comes after the power
 failure of a data node, or of all machines: one client, on which the others agree, looks at each entry that has a copy
 on a node that failed, writes an uncommitted copy that is whole over a committed one that is not, that differs, or whose
-lock is set, and unlocks; until then no other client connects to the node. Where the lock is on a node that stands, with
+lock is set, and unlocks; until then no other client connects to the node. Recovery waits for a node that fails while
+another one is recovered, and leaves out one that is lost. Where the lock is on a node that stands, with
 clients at work there, recovery takes it first, as a put does; so a put that a failed node cuts short gives it back. An
 entry of which nothing is whole says so from then on, and a get of it fails, where it would read again for ever. A
 client's lock on a node that stands is never released for it: 0 and 1 name no owner. If it has died, puts of that entry
@@ -278,7 +279,7 @@ class Direct(OverData, name="pdpm-direct"):
 
         @override
         def finish_recovery(self, thread: Thread, results: list[Any]) -> Code:
-            """Others may connect to the nodes of which all entries are recovered: not to one that is back since then."""
+            """Others may connect to the nodes of which all entries are recovered: not to one back since."""
             yield from self.mending.under(thread, RECOVERY, self.open(dict(results)))
 
         def open(self, recovered: Mapping[int, Mapping[int, Listener]]) -> Code:

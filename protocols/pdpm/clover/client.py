@@ -229,11 +229,13 @@ class CloverClient(Role, invokes=True, background=1):
 
     def put(self, session: CloverSession, key: int, value: bytes) -> Code:
         """Write a free buffer, then link it behind the newest version; a key that is not there is created."""
-        new = yield from self.buffers(session, key)
-        tail = self.library.cursors.find(key)
-        if tail is None:
-            session.thread.count("misses")
-            tail = yield from self.open(session, key)
+        new: Version | None = None
+        while new is None or not self.library.holds(new):  # else they were forgotten while a server was looked for
+            new = yield from self.buffers(session, key)
+            tail = self.library.cursors.find(key)
+            if tail is None:
+                session.thread.count("misses")
+                tail = yield from self.open(session, key)
         written = yield from session.links.post_all(self.copies_of(new, value))
         if tail is None or self.copies == 1:
             yield from session.links.settled(written)
@@ -250,6 +252,8 @@ class CloverClient(Role, invokes=True, background=1):
                 session.thread.count("retries")
                 found = yield from self.find(session, key, following, value=False)
                 tail = None if found is None else found.cursor
+            if not self.library.holds(new):
+                return (yield from self.put(session, key, value))
         self.library.writing.difference_update(new)
         yield from self.publish(session, key, ChainCursor(new, tail.generation))
         self.wake()
@@ -295,8 +299,11 @@ class CloverClient(Role, invokes=True, background=1):
             yield self.scheme.geometry.buffer(pointer), header(new, copy) + value
 
     def create(self, session: CloverSession, key: int, new: Version) -> Code:
-        """Have the metadata server know a key; returns its head."""
-        reply = yield from session.servers.call(Create, key=key, version=pack_version(new, self.copies))
+        """Have the metadata server know a key; returns its head.
+
+        Raises OutcomeUnknown where it has to be asked again, and the buffers may be others' by now.
+        """
+        reply = yield from session.servers.call(Create, new, key=key, version=pack_version(new, self.copies))
         return unpack_chain(reply, self.copies)
 
     def link(self, session: CloverSession, key: int, tail: ChainCursor, new: Version) -> Code:

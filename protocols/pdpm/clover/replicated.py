@@ -63,7 +63,7 @@ def take_tail(
         patience = patience or thread.deadline(str(client.scheme.option("patience")))
         if patience.passed:
             yield from session.servers.call(Repair, key=key, version=pack_version(tail, client.copies))
-            patience = None
+            return False  # a put may have no buffers any more, and looks at its own
 
 
 def link_copies(client: CloverClient, session: CloverSession, tail: Version, new: Version) -> Code:

@@ -15,7 +15,9 @@ from ....models.cpu import Thread
 from ....models.system import Node
 from ...layout import Layout
 from ...parts.rpc import Connection, VerbsError
+from ...scheme import OutcomeUnknown
 from ..data import Code
+from .header import Version
 from .library import Library
 from .messages import NOT_HERE, RegisterHeld, pack_pointers
 from .metadata import MetadataServer
@@ -42,8 +44,11 @@ class Servers:
         connection.expect_notices()
         return connection
 
-    def call(self, kind: type[Layout], **fields: Any) -> Code:
-        """Call the server that serves; returns its reply. It may be called more than once for that."""
+    def call(self, kind: type[Layout], new: Version | None = None, **fields: Any) -> Code:
+        """Call the server that serves; returns its reply. It may be called more than once for that.
+
+        Raises OutcomeUnknown instead of calling it with a ``new`` version whose buffers the machine has forgotten.
+        """
         left, since = 0, self._thread.deadline("0 ns")
         while True:
             if left and left % len(self._servers) == 0:
@@ -52,6 +57,8 @@ class Servers:
                 if self._connection is None and not (yield from self._come_to_another()):
                     left += self._leave()
                     continue
+                if new is not None and not self._library.holds(new):
+                    raise OutcomeUnknown("its buffers may be others' by now")
                 reply = yield from self._connection.call(kind, **fields)  # type: ignore[union-attr]
             except VerbsError as error:
                 if not error.disconnected:

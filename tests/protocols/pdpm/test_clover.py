@@ -391,6 +391,17 @@ def test_a_server_that_begins_again_waits_for_a_data_node_that_is_away(monkeypat
     assert waiting(*asked, **shape) > 0
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["clover", twins.KeepsBuffers.name])
+def test_a_put_that_creates_a_key_gives_up_buffers_that_may_be_others(name):
+    """Its server is away for longer than the epoch, and takes the buffers for free when it is back."""
+    created = {"process": 0, "f": "delete", "object": "k0", "at": "0 ns"}, put(0, "k0")
+    work = [*created, *(put(0, "k1") for _ in range(4))]
+    shape = {"machines": 1, "nodes": 1, "domain": "adr"}
+    found = violated(f"{name}[durable=commit,batch=2,epoch=200 us]", "metadata[0] power", work, **shape)
+    assert (COMMITTED in found) == (name == twins.KeepsBuffers.name)
+
+
 def struck_twice(name, servers, first, then, threads=1):
     """The run with two faults, each at so many microseconds."""
     parts, at = zip(*(fault.split(" @ ") for fault in (first, then)), strict=True)

@@ -75,6 +75,17 @@ class RecoveryGivesUp(Direct, name="pdpm-direct-twin-recovery-gives-up"):
             return (yield from self.recover_entry(links, unit))
 
 
+class KeepsBuffers(Clover, name="clover-twin-keeps-buffers"):
+    """A put goes on with buffers that the metadata server has given to others."""
+
+    title = "a put under way keeps its buffers, for however long no server was heard of"
+
+    class Client(CloverClient):
+        def begin(self) -> None:
+            super().begin()
+            self.library.holds = lambda version: True  # type: ignore[method-assign]
+
+
 class NotAwaited(Clover, name="clover-twin-not-awaited"):
     """The data may be on their way when the link is there."""
 
