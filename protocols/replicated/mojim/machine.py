@@ -370,7 +370,17 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
                 self.serve_clients(None)
             if self.other in self.scheme.lost(self.other_role):
                 return
+            yield from self.wait_for_other(thread)
+
+    def wait_for_other(self, thread: Thread) -> Code:
+        """Until the other machine, which is gone, has joined, or is lost before it has."""
+        watched_by, again = self.other.node.watched_by, True
+        while again:
+            watched_by.append(self.joins)
             yield from thread.wait(self.joins)
+            if self.joins in watched_by:
+                watched_by.remove(self.joins)
+            again = self.other.node.off and self.other not in self.scheme.lost(self.other_role)
 
     def agree(self, thread: Thread) -> Code:
         """Both were without power: find out whose image counts, have the other hold the same, and go on as primary."""

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from rpsim.models.profiles.platform import load_platform
+from rpsim.protocols.failures import LOST as LOST_FOR_GOOD
+from rpsim.protocols.failures import POWER, Failing
 from rpsim.protocols.registry import scheme
 from rpsim.protocols.replicated.mojim.machine import MojimMachine
 from rpsim.protocols.replicated.mojim.words import LogPosition, Stance, Update
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.failing import performed
-from rpsim.scenarios.run.inject import run_with_fault
+from rpsim.scenarios.run.inject import Strike, run_with_fault, run_with_faults
 from rpsim.scenarios.run.results import RunResult
 from rpsim.scenarios.schema.load import load_scenario
 from rpsim.validation.crash.executed_report import explore
+from rpsim.validation.crash.images import Choices, Image
 from rpsim.validation.testing.checks import crash_report, scenario_of
 
 from ...small import only_variant, scenario
@@ -386,3 +389,20 @@ def test_a_primary_that_does_not_flush_its_cache_never_closes_the_window():
         )  # fmt: skip
         found[name] = report.violating_states[LOST]
     assert found[twins.NoWholeFlush.name] > found["mojim"] > 0
+
+
+@pytest.mark.parametrize("name", ["mojim", twins.WaitsForTheLost.name])
+def test_a_mirror_that_is_behind_takes_over_when_the_primary_is_lost_before_it_is_back(name):
+    """The mirror's power fails, then the primary's while the mirror joins, and then the primary is lost."""
+    made = scenario(name, [put("0 ns"), put("0 ns")])
+    variant = only_variant(made)
+    loaded = run_with_faults(made, variant, (), reads=False).result.loaded
+    choices, images, strikes = Choices(()), list[Image](), list[Strike]()
+    at_us = {"mirror": 2, "primary": 1_000_003}
+    for role, us in at_us.items():
+        part = Failing(role, 0, POWER)
+        images.append(Image([part], loaded, tuple(images), choices))
+        strikes.append(Strike(us * 10**6, (part,), {}, images[-1]))
+    strikes.append(Strike(1_500_000 * 10**6, (Failing("primary", 0, LOST_FOR_GOOD),)))
+    after = run_with_faults(made, variant, strikes)
+    assert after.finished == (name != twins.WaitsForTheLost.name)

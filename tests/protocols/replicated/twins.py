@@ -61,6 +61,16 @@ class CopiesBesideMsyncs(Mojim, name="mojim-twin-copies-beside-msyncs"):
             yield from super().make_mirror(thread, link)
 
 
+class WaitsForTheLost(Mojim, name="mojim-twin-waits-for-the-lost"):
+    """Who is behind waits for a machine that never comes."""
+
+    title = "nobody is told that a machine is lost while it is away"
+
+    class Mirror(Mojim.Mirror):
+        def wait_for_other(self, thread: Thread) -> Code:
+            return thread.wait(self.joins)
+
+
 class CopiesAtOnce(Mojim, name="mojim-twin-copies-at-once"):
     """A copy begins while an msync stores."""
 
