@@ -7,8 +7,8 @@ What the paper leaves open is read so. All threads of a machine have one such st
 knows every key's version of time zero, as far as its cache has room, and used it last then. A cursor that was not used
 for as long as a buffer of an overflowed version waits is not used any more, by the machine's own clock. Nor are free
 buffers, where the metadata server has not been heard of for so long, and turns out to have begun again: it takes them
-for free. A put that is under way takes others then, if its version is in no chain yet; where it has asked for a key to be
-created, and has no answer, nobody knows of it.
+for free. A put that is under way takes others then, if its version is in no chain yet; where it has asked for a key to
+be created, and has no answer, nobody knows of it.
 """
 
 from __future__ import annotations

@@ -374,13 +374,13 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     def wait_for_other(self, thread: Thread) -> Code:
         """Until the other machine, which is gone, has joined, or is lost before it has."""
-        watched_by, again = self.other.node.watched_by, True
-        while again:
-            watched_by.append(self.joins)
-            yield from thread.wait(self.joins)
-            if self.joins in watched_by:
-                watched_by.remove(self.joins)
-            again = self.other.node.off and self.other not in self.scheme.lost(self.other_role)
+        watched_by = self.other.node.watched_by
+        watched_by.append(self.joins)
+        yield from thread.wait(self.joins)
+        if self.joins in watched_by:
+            watched_by.remove(self.joins)
+        if self.other.node.off and self.other not in self.scheme.lost(self.other_role):  # it has failed once more
+            yield from self.wait_for_other(thread)
 
     def agree(self, thread: Thread) -> Code:
         """Both were without power: find out whose image counts, have the other hold the same, and go on as primary."""
