@@ -114,6 +114,7 @@ class Image:
             self._look_at(self._refused[key])
         content = self.chosen.get(key)
         if content is None:
+            self._choose_before([key])
             found = self.views.contents(key, self.back_ps, self._cut)
             content = self._choices.take(self._clock.now_ps, found)
             self.chosen[key], self._cut = content, content.cut
@@ -131,6 +132,7 @@ class Image:
             keys = guarded.line_keys()
             if any(key in self.chosen or key in self._refused for key in keys):
                 return None
+            self._choose_before(keys)
             check, before = Check(guarded, keys, self._unasked), self._cut
             images = _told_apart(check.images(self.views.families, self.back_ps, before))
             decided = self._choices.take(self._clock.now_ps, images)
@@ -160,6 +162,12 @@ class Image:
 
     def _unasked(self, key: LineKey) -> bytes:
         raise KeyError(key)  # every line of a comparison is one that may change
+
+    def _choose_before(self, keys: Iterable[LineKey]) -> None:
+        """What an earlier failure had left of lines is chosen first: what they may hold now follows from it."""
+        for key in keys:
+            if key[0] in self._old:
+                self._initial(key)
 
     def _initial(self, key: LineKey) -> bytes:
         """A line of a device's first life is as it was loaded; of a later one, as the failure before left it."""

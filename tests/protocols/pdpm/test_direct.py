@@ -92,3 +92,11 @@ def test_a_node_that_fails_while_another_one_is_recovered_does_not_end_that(name
     shape = {"keys": 1, "machines": 1, "domain": "adr", "ddio": "off", "value": "16 B"}
     waits = waiting(f"{name}[durable=commit,replicas=2]", f"data[0] power then {second}", work, **shape)
     assert (waits > 0) == (name == twins.RecoveryGivesUp.name)
+
+
+@pytest.mark.long
+def test_what_a_second_failure_leaves_is_chosen_behind_what_the_first_one_left():
+    """A comparison behind the second failure may be of lines that nobody has looked at since the first."""
+    shape = {"machines": 1, "keys": 1, "value": "16 B", "domain": "adr"}
+    fault = "data[0] power then data[0] power"
+    assert violated("pdpm-direct[durable=commit,replicas=2]", fault, [put(0, "k0")], **shape) == set()
