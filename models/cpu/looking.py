@@ -50,13 +50,14 @@ class Looking:
         else:
             self._vain += 1
         if watched is not None:
-            if self._vain and round_ps:
+            if not (self._vain and round_ps):
+                watched.end()
+            else:
                 yield from self._wait(watched, signal, deadlines)
                 waited_ps = self._thread.now_ps - now_ps
                 self._began_ps = now_ps + -(-waited_ps // round_ps) * round_ps
                 yield self._thread.clock.until(self._began_ps)
                 self._vain = 0
-            watched.end()
         elif self._vain >= IN_FULL - 1 and self._ranges:
             # A round looks at one range after the other: what is written behind its back it would not know of.
             self._watched = _Watched(self._thread.clock, self._spaces())
