@@ -27,8 +27,8 @@ FATES_AT_MOST = 64
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A fault of a scenario's, among those that follow each other."""
+class FaultInTurn:
+    """One of the faults that a scenario has one after the other."""
 
     parts: tuple[Failing, ...]
     in_recovery: bool = False
@@ -42,14 +42,14 @@ class Stage:
         return [part for part in self.parts if part.kind == POWER and (self.hosted or not part.client)]
 
 
-def stages(fault: Fault, scenario: Scenario, result: RunResult) -> list[Stage]:
-    """What a scenario's fault consists of, in order."""
-    found = [Stage(_parts(fault, scenario, result), hosted=fault.hosted)]
+def faults_in_turn(fault: Fault, scenario: Scenario, result: RunResult) -> list[FaultInTurn]:
+    """The faults that a scenario's ``fault`` consists of, in their order."""
+    found = [FaultInTurn(_parts(fault, scenario, result), hosted=fault.hosted)]
     if fault.then is not None:
         lost = {part.at for part in fault.parts if part.kind != POWER}
         later = [part for part in _parts(fault.then, scenario, result) if part.at not in lost]
-        found.append(Stage(tuple(later), hosted=fault.hosted))
-    return found + [Stage(found[-1].parts, in_recovery=True, hosted=fault.hosted)] * fault.again
+        found.append(FaultInTurn(tuple(later), hosted=fault.hosted))
+    return found + [FaultInTurn(found[-1].parts, in_recovery=True, hosted=fault.hosted)] * fault.again
 
 
 def _parts(fault: Fault, scenario: Scenario, result: RunResult) -> tuple[Failing, ...]:
@@ -92,7 +92,7 @@ class Walk:
         self._nothing = scenario.crash.fault.nothing
         self.whole = run_with_faults(scenario, variant, (), schedule, reads=self._nothing)
         """The run without a fault."""
-        self.stages = stages(scenario.crash.fault, scenario, self.whole.result)
+        self.faults = faults_in_turn(scenario.crash.fault, scenario, self.whole.result)
         self.runs = 0
         self.complete = True
         """Whether no state was left out, of the instants that were asked for."""
@@ -106,12 +106,12 @@ class Walk:
     @property
     def returns(self) -> bool:
         """Whether a machine comes back, with memory that may hold more than one thing."""
-        return any(stage.returning for stage in self.stages)
+        return any(fault.returning for fault in self.faults)
 
     @property
     def missed(self) -> list[Failing]:
         """The parts of the first fault that take no part in the run: failing, they hit nobody."""
-        return [part for part in self.stages[0].parts if not takes_part(self.whole, self.scenario, part)]
+        return [part for part in self.faults[0].parts if not takes_part(self.whole, self.scenario, part)]
 
     def states(self, instants: Iterable[int]) -> Iterator[State]:
         """The states in which the first fault comes at one of these instants, in their order."""
@@ -120,26 +120,30 @@ class Walk:
             yield State(self.whole, (Strike(self.whole.settled_ps, ()),))
             return
         try:
-            yield from self._stage(0, State(self.whole), instants, set())
+            yield from self._states(0, State(self.whole), instants, set())
         except _Over:
             self.complete = False
 
     def _instants(self, turn: int, before: State) -> list[int]:
         """When a fault makes a difference in a run with those before it."""
-        stage, run = self.stages[turn], before.aftermath
-        if not stage.parts:
+        fault, run = self.faults[turn], before.aftermath
+        if not fault.parts:
             return [run.settled_ps]
         struck = {part.at for part in before.strikes[-1].parts} if before.strikes else set()
-        again = stage.in_recovery or not struck.isdisjoint(part.at for part in stage.parts)
+        again = fault.in_recovery or not struck.isdisjoint(part.at for part in fault.parts)
         from_ps = run.back_ps if again else run.at_ps if before.strikes else 0
-        until_ps = run.recovered_ps if stage.in_recovery and run.recovered_ps is not None else run.settled_ps
-        found = changes(run, self.scenario, stage.parts, from_ps)
-        if stage.returning:
-            found |= {at_ps for at_ps in self._memory_changes(run, stage) if at_ps >= from_ps}
+        until_ps = run.recovered_ps if fault.in_recovery and run.recovered_ps is not None else run.settled_ps
+        found = changes(run, self.scenario, fault.parts, from_ps)
+        if fault.returning:
+            found |= {at_ps for at_ps in self._memory_changes(run, fault) if at_ps >= from_ps}
         return sorted(at_ps for at_ps in found if at_ps <= until_ps)
 
-    def _stage(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
-        stage, last = self.stages[turn], turn + 1 == len(self.stages)
+    def _states(self, turn: int, before: State, instants: Iterable[int], seen: set[Hashable]) -> Iterator[State]:
+        """The states in which the fault of that turn comes at one of these instants, behind those ``before`` it.
+
+        ``seen`` has what was tried of it in this run, so that what leaves the same behind is not executed again.
+        """
+        fault, last = self.faults[turn], turn + 1 == len(self.faults)
         instants = list(instants)
         for number, at_ps in enumerate(instants):
             if not turn:
@@ -152,14 +156,14 @@ class Walk:
             known = False
             for fate in fates:
                 later: set[Hashable] = set()  # what was tried of the next fault
-                for state in self._images(before, Strike(at_ps, stage.parts, fate), fixed):
+                for state in self._images(before, Strike(at_ps, fault.parts, fate), fixed):
                     if not known:
                         fates += self._fates(before, state, fixed, seen)
                         known = True
                     if last:
                         yield replace(state, until_ps=next(iter(instants[number + 1 :]), None)) if turn else state
                     else:
-                        yield from self._stage(turn + 1, state, self._instants(turn + 1, state), later)
+                        yield from self._states(turn + 1, state, self._instants(turn + 1, state), later)
 
     def _images(self, before: State, strike: Strike, fixed: list[int]) -> Iterator[State]:
         """The runs with one more strike, by what is chosen of memory."""
@@ -175,7 +179,7 @@ class Walk:
     def _run(self, before: State, strike: Strike, choices: Choices) -> State:
         strikes, images = list[Strike](), list[Image]()
         for one in (*before.strikes, strike):
-            returning = replace(self.stages[0], parts=one.parts).returning
+            returning = replace(self.faults[0], parts=one.parts).returning
             if returning:
                 images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
             image = images[-1] if returning else None
@@ -184,10 +188,10 @@ class Walk:
         aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=run.departures)
         return State(aftermath, tuple(strikes), choices, run)
 
-    def _memory_changes(self, run: Aftermath, stage: Stage) -> set[int]:
+    def _memory_changes(self, run: Aftermath, fault: FaultInTurn) -> set[int]:
         """The instants of a run at which it changes what memory may hold of the machines that come back."""
         system = run.result.system
-        nodes = [system.nodes[part.role][part.index] for part in stage.returning]
+        nodes = [system.nodes[part.role][part.index] for part in fault.returning]
         return {at_ps for at_ps, _ in views_of(system, nodes, lambda _: b"").changes()}
 
     def _fates(self, before: State, state: State, fixed: list[int], seen: set[Hashable]) -> Iterator[Fate]:
@@ -206,9 +210,9 @@ class Walk:
         ]
         left = [p for p in before.aftermath.departures if p.port in away and p.end_ps <= strike.at_ps]
         others = changes(before.aftermath, self.scenario, strike.parts, packets=False)
-        stage = replace(self.stages[0], parts=strike.parts)
-        if stage.returning:
-            others |= self._memory_changes(before.aftermath, stage)
+        fault = replace(self.faults[0], parts=strike.parts)
+        if fault.returning:
+            others |= self._memory_changes(before.aftermath, fault)
         passed = sum(at_ps <= strike.at_ps for at_ps in others)
         seen.add((passed, frozenset(left), *fixed))
         if len({to for _, _, to, _ in paths}) < 2:
