@@ -31,6 +31,9 @@ from .experiment import AssembledVariant
 from .results import RunResult
 from .waiting import SurvivorWait
 
+LastArriving = Mapping[str, Mapping[int, int]]
+"""Which packets on their way arrive: by machine and number of a queue pair, the instant until which a packet must have
+left. Packets of machines and queue pairs that are not named all arrive."""
 Memory = Callable[[System], Callable[[int, int], bytes]]
 """What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
 the device's number before and the line's, which is called when the line is first looked at."""
@@ -45,8 +48,7 @@ class Strike:
 
     at_ps: int
     parts: tuple[Failing, ...]
-    last_ps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """By machine and number of a queue pair: until when its packets must have left to arrive; others' all do."""
+    last_ps: LastArriving = field(default_factory=dict)
     memory: Memory | None = None
     """Of the machines that come back; needed where one does."""
     compared: Compared | None = None

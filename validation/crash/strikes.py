@@ -8,22 +8,20 @@ not: of each queue pair's those that left first. A machine's memory is any image
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ...protocols.failures import CLIENT, POWER, PROCESS, Failing
-from ...scenarios.run.inject import Aftermath, Strike, changes, run_with_faults, takes_part
+from ...scenarios.run.inject import Aftermath, LastArriving, Strike, changes, run_with_faults, takes_part
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.faults import Fault
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.trace import NEVER
 from .images import Choices, Image, views_of
 
-Fate = Mapping[str, Mapping[int, int]]
-"""Of packets on their way (``Strike.last_ps``)."""
-FATES_AT_MOST = 64
-"""How many fates of the packets on their way are tried at an instant: some five queue pairs with two packets each."""
+ARRIVALS_AT_MOST = 64
+"""How many choices of the packets that arrive are tried at an instant: some five queue pairs with two packets each."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +150,13 @@ class Walk:
             if (at_ps, *fixed) in seen:
                 continue
             seen.add((at_ps, *fixed))
-            fates: list[Fate] = [{}]  # and more, once a run has shown what is on its way
+            arrivals: list[LastArriving] = [{}]  # all arrive; and more, once a run has shown what is on its way
             known = False
-            for fate in fates:
+            for last_ps in arrivals:
                 later: set[Hashable] = set()  # what was tried of the next fault
-                for state in self._images(before, Strike(at_ps, fault.parts, fate), fixed):
+                for state in self._images(before, Strike(at_ps, fault.parts, last_ps), fixed):
                     if not known:
-                        fates += self._fates(before, state, fixed, seen)
+                        arrivals += self._arrivals(before, state, fixed, seen)
                         known = True
                     if last:
                         yield replace(state, until_ps=next(iter(instants[number + 1 :]), None)) if turn else state
@@ -194,10 +192,10 @@ class Walk:
         nodes = [system.nodes[part.role][part.index] for part in fault.returning]
         return {at_ps for at_ps, _ in views_of(system, nodes, lambda _: b"").changes()}
 
-    def _fates(self, before: State, state: State, fixed: list[int], seen: set[Hashable]) -> Iterator[Fate]:
+    def _arrivals(self, before: State, state: State, fixed: list[int], seen: set[Hashable]) -> Iterator[LastArriving]:
         """Some of the packets on their way to several machines do not arrive: of each queue pair's the last ones.
 
-        A fate after which the same packets have come, at an instant between the same other changes, is left out.
+        A choice after which the same packets have come, at an instant between the same other changes, is left out.
         """
         strike = state.strikes[-1]
         away = {part.place for part in strike.parts if part.kind != PROCESS}
@@ -219,14 +217,14 @@ class Walk:
             return
         cuts = [[None, *(end_ps - 1 for end_ps in reversed(ends))] for *_, ends in paths]
         for count, chosen in enumerate(product(*cuts)):
-            if count > FATES_AT_MOST:
+            if count > ARRIVALS_AT_MOST:
                 self.complete = False
                 return
-            fate: dict[str, dict[int, int]] = {}
+            last_ps: dict[str, dict[int, int]] = {}
             for (machine, number, _, _), until_ps in zip(paths, chosen, strict=True):
                 if until_ps is not None:
-                    fate.setdefault(machine, {})[number] = until_ps
-            came = frozenset(p for p in left if p.end_ps <= fate.get(p.port, {}).get(p.queue_pair, NEVER))
+                    last_ps.setdefault(machine, {})[number] = until_ps
+            came = frozenset(p for p in left if p.end_ps <= last_ps.get(p.port, {}).get(p.queue_pair, NEVER))
             if (passed, came, *fixed) not in seen:
                 seen.add((passed, came, *fixed))
-                yield fate
+                yield last_ps
