@@ -34,12 +34,14 @@ from .waiting import SurvivorWait
 LastArriving = Mapping[str, Mapping[int, int]]
 """Which packets on their way arrive: by machine and number of a queue pair, the instant until which a packet must have
 left. Packets of machines and queue pairs that are not named all arrive."""
-Memory = Callable[[System], Callable[[int, int], bytes]]
-"""What memory holds when its machine is back: called when power returns, it gives what a line of a device holds, of
-the device's number before and the line's, which is called when the line is first looked at."""
+LineOf = Callable[[int, int], bytes]
+"""The bytes of a line of memory that has come back, called when the line is first looked at: with the number that its
+device had before the failure, and the number of the line."""
+Memory = Callable[[System], LineOf]
+"""What memory holds that comes back: called once, when power is on again."""
 Compared = Callable[[int, int, int, int], bool | None]
-"""Whether a range of that memory (device before, offset, length) has a checksum, asked before anybody has looked at it;
-None: its bytes say."""
+"""Whether a range of such memory has a checksum, called before anybody has looked at the range: with the number that
+its device had before the failure, offset, length, checksum. None: the bytes of the range have to be compared."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,15 @@ class Strike:
     parts: tuple[Failing, ...]
     last_ps: LastArriving = field(default_factory=dict)
     memory: Memory | None = None
-    """Of the machines that come back; needed where one does."""
+    """What the memory of the machines holds that come back; needed where one does."""
     compared: Compared | None = None
-    """Of the same memory; None: bytes are compared."""
+    """How checksums of that memory are compared; None: by its bytes."""
     down_ps: int | None = None
-    """For how long they are away; None: as the scenario's ``crash`` says."""
+    """How long those machines are away; None: as the scenario's ``crash`` says."""
     restart_ps: int = 0
-    """After what time the successor of a server's process begins."""
+    """How long after it a server's process has a successor."""
     told: bool = True
-    """Whether the peers of a server's process are told that it is gone."""
+    """Whether the peers of a server's process learn that it is gone."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class StruckRun:
         self.strikes = strikes
         self.departures = departures
         self.recovering: list[Any] = []
-        """The events of the recoveries' ends, each with its instant as value, None if the machine has failed again."""
+        """The events of the recoveries' ends: the value is the instant, or None if the machine has failed again."""
         self.earlier = 0
         """How many of them are of strikes before the last."""
         self.pending: dict[str, Strike] = {}
