@@ -453,30 +453,3 @@ def _helping(role: Role) -> Generator[Any, Any, int]:
     """The part of a role that stands in the recovery of another, beside the code that it runs."""
     yield from role.recover(role.node.thread(0, "recovery"))
     return role.system.clock.now_ps
-
-
-def arrived(before: RunResult, after: RunResult, label: str) -> list[tuple[str, int, int, int, int]]:
-    """The fate of the one-sided messages of an operation that the fault cut short.
-
-    For each range that the run without the fault wrote for ``label`` and this one did not write whole: (what begins
-    there, device, address, how many bytes of it arrived, how many there are).
-    """
-    found = []
-    for key, whole in _messages(before, label).items():
-        came = _messages(after, label).get(key, {})
-        length, there = sum(map(len, whole.values())), sum(map(len, came.values()))
-        if there < length:
-            device, address = min(whole)
-            name = before.system.devices()[device][1].name_of(address)
-            found.append((name, device, address, there, length))
-    return found
-
-
-def _messages(result: RunResult, label: str) -> dict[tuple[str, int], dict[tuple[int, int], bytes]]:
-    """By verb and device: what arrived of the messages of an operation, by device and address."""
-    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
-    for chunk in result.system.trace.chunks:
-        verb, _, whose = chunk.writer.partition(", ")
-        if whose == label and not verb.startswith(("store", "ntstore")):
-            found.setdefault((verb, chunk.device), {})[chunk.device, chunk.address] = chunk.data
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from typing_extensions import override
 
@@ -19,7 +19,7 @@ from ...protocols.guarantees import Condition
 from ...scenarios.build import Draft
 from ...scenarios.history import History, Operation, Value
 from ...scenarios.run.clients import describe
-from ...scenarios.run.inject import Aftermath, arrived
+from ...scenarios.run.inject import Aftermath
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.fields import exact_duration
 from ...scenarios.schema.schema import Scenario, Variant
@@ -34,6 +34,19 @@ from .subjects import label as named
 WIRE = "wire"
 """In the place of a line's place: the message has not come so far."""
 _FAILS = {POWER: "loses power", PROCESS: "its process dies", LOST: "is lost for good"}
+
+
+class CutMessage(NamedTuple):
+    """A one-sided message of an operation that the fault cut short: not all of its bytes arrive."""
+
+    label: str
+    """Whose message it is."""
+    name: str
+    """What begins at its address."""
+    device: int
+    address: int
+    arrived_bytes: int
+    n_bytes: int
 
 
 class _Tried:
@@ -113,7 +126,7 @@ class ExecutedFault(Evidence[Breach]):
         first = None
         for breach in tried.each(sought):
             evidence = cls(tried.walk.whole.result, breach, breach.aftermath.result)
-            if any(there for *_, there, _ in evidence.cut_messages()):
+            if any(message.arrived_bytes for message in evidence.cut_messages()):
                 return evidence
             first = first or evidence
         return first
@@ -129,19 +142,17 @@ class ExecutedFault(Evidence[Breach]):
         for chosen in (_named(every, result.history, violation), same_object, every):
             yield one_schedule, chosen
 
-    def cut_messages(self) -> list[tuple[str, str, int, int, int, int]]:
-        """The messages of which not all arrives: (whose, then as ``arrived`` has it).
-
-        Where a machine without clients fails these are the ones to it: what its peers do not send any more is their
-        choice.
+    def cut_messages(self) -> list[CutMessage]:
+        """The messages of which not all arrives. Where a machine without clients fails these are the ones to it: what
+        its peers do not send any more is their choice.
         """
         labels = map(describe, self._cut_short())
-        found = [(label, *row) for label in labels for row in arrived(self.before, self.result, label)]
+        found = [message for label in labels for message in _cut_short(self.before, self.result, label)]
         parts = [part for strike in self.violation.state.strikes for part in strike.parts]
         if not parts or any(part.client for part in parts):
             return found
         struck, devices = {part.place for part in parts}, self.before.system.devices()
-        return [row for row in found if devices[row[2]][0].name in struck]
+        return [message for message in found if devices[message.device][0].name in struck]
 
     def _cut_short(self) -> list[Operation]:
         """The updates that were under way when the fault came, of those whom it killed or cut off."""
@@ -260,6 +271,29 @@ def _named(every: Sequence[Operation], history: History, breach: Breach) -> list
         or (o.object == breach.object and o.f in history.updates and o.argument in read)
         or (o.object == breach.object and o.outcome != "ok" and (o.process in crashed or None in crashed))
     ]
+
+
+def _cut_short(before: RunResult, after: RunResult, label: str) -> list[CutMessage]:
+    """The one-sided messages of an operation that the run without the fault wrote, and the one with it not whole."""
+    found = []
+    for key, whole in _messages(before, label).items():
+        came = _messages(after, label).get(key, {})
+        n_bytes, arrived_bytes = sum(map(len, whole.values())), sum(map(len, came.values()))
+        if arrived_bytes < n_bytes:
+            device, address = min(whole)
+            name = before.system.devices()[device][1].name_of(address)
+            found.append(CutMessage(label, name, device, address, arrived_bytes, n_bytes))
+    return found
+
+
+def _messages(result: RunResult, label: str) -> dict[tuple[str, int], dict[tuple[int, int], bytes]]:
+    """By verb and device: what arrived of the messages of an operation, by device and address."""
+    found: dict[tuple[str, int], dict[tuple[int, int], bytes]] = {}
+    for chunk in result.system.trace.chunks:
+        verb, _, whose = chunk.writer.partition(", ")
+        if whose == label and not verb.startswith(("store", "ntstore")):
+            found.setdefault((verb, chunk.device), {})[chunk.device, chunk.address] = chunk.data
+    return found
 
 
 class ExecutedOnce:
