@@ -11,11 +11,8 @@ from .case import tell
 from .executed import asked, execute
 from .executed_case import ExecutedFault, ExecutedOnce
 from .findings import CrashReport
-from .shrink import shrink
+from .shrink import EXPLORING, shrink
 from .subjects import one_writer
-
-EXPLORING = 0.8
-"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 
 
 def explore(
@@ -26,11 +23,7 @@ def explore(
     examples: Collection[Condition] | None = None,
 ) -> CrashReport:
     """Execute, judge, and shrink the earliest violation of each condition, or of ``examples`` alone."""
-
-    def advance(done: float) -> None:
-        if progress is not None:
-            progress(done)
-
+    advance: Callable[[float], None] = progress or (lambda done: None)
     started = time.perf_counter()
     conditions = asked(scenario, variant, also)
     found = execute(scenario, variant, conditions, lambda done: advance(done * EXPLORING))

@@ -21,21 +21,19 @@ from ...scenarios.schema.perturbed import in_words
 from ...scenarios.schema.schema import Scenario, Variant
 from ...sim.collector import seldom_collecting
 from ...sim.errors import InputError, Mistake
-from . import executed_report as faults
+from . import executed_report
 from .case import CASE_FORMAT, Evidence, Sought, find, tell
 from .derived import LeftState
 from .executed_case import ExecutedFault
 from .explorer import ASKED, Exploration
 from .findings import Counterexample, CrashReport
-from .shrink import shrink
+from .shrink import EXPLORING, shrink
 from .sidebyside import in_advance, walk
 from .slider import slider_data
 from .subjects import one_writer
 
 RUN_SHARE = 0.2
 """How much of the progress of a run that is explored the run itself is: a guess for the bar, nothing else."""
-EXPLORING = 0.8
-"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 LARGE = 5_000
 """After so many states it pays to collect what runs have left: machines know one another, so nothing else does."""
 
@@ -61,48 +59,22 @@ def explore(
     alone are shrunk (None: of all conditions), which takes longer than the states of a small run; the others have no
     counterexample in the report, and the rest is the same.
     """
-    fault = scenario.crash.fault
-    if fault.executed:
-        return faults.explore(scenario, variant, progress, also, examples)
+    if scenario.crash.fault.executed:
+        return executed_report.explore(scenario, variant, progress, also, examples)
+    progress = progress or (lambda done: None)
     started = time.perf_counter()
-    schedules, conditions = scenario.crash.schedules, _asked(scenario, variant, also)
-    found = Exploration()
-    source: dict[Condition, tuple[int, RunResult | None]] = {}
-    explored = 0
-    side_by_side = processes > 1 and schedules > 1
-    with in_advance(scenario, variant, conditions, processes) if side_by_side else nullcontext() as elsewhere:
-        while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
-            schedule, explored = explored, explored + 1
-
-            def advance(done: float, schedule: int = schedule) -> None:
-                if progress is not None:
-                    progress((schedule + done) / schedules * EXPLORING)
-
-            known, run = found.first, result if schedule == 0 else None
-            if elsewhere is not None and run is None:
-                one = elsewhere(schedule)
-                advance(1.0)
-            else:
-                run = run or run_variant(scenario, variant, schedule)
-                one = walk(run, scenario, conditions, advance)
-            found = found.joined(one)
-            source |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
+    found, sources = _explored(result, scenario, variant, _asked(scenario, variant, also), processes, progress)
     seconds = time.perf_counter() - started
     counterexamples = []
     shown = sorted(c for c in found.first if examples is None or c in examples)
     for turn, condition in enumerate(shown):
-        number, run = source[condition]
+        number, run = sources[condition]
         run = run or run_variant(scenario, variant, number)
         small = shrink(LeftState, scenario.from_schedule(number), variant, run, found.first[condition])
         counterexamples.append(tell(small))
-        if progress is not None:
-            progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
+        progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
     if found.states > LARGE:
         gc.collect()
-    again = scenario.crash.fault.again
-    often = "once more" if again == 1 else f"up to {again} times more"
-    over = found.over + (_AGAIN.format(often=often) if again else "")
-    what = f" ({in_words(scenario.crash.perturbed)})" if scenario.crash.perturb else ""
     return CrashReport(
         scheme=variant.scheme,
         platform=variant.label,
@@ -113,13 +85,57 @@ def explore(
         recoveries_run=found.recoveries_run,
         verdicts_computed=found.verdicts_computed,
         exhaustive=found.exhaustive,
-        over=over if schedules == 1 else f"{schedules} schedules{what}{_NO_MORE}; in each, {over}",
+        over=_over(found, scenario),
         verdicts={condition: found.verdict(condition) for condition in found.violating_states},
         violating_states=found.violating_states,
         counterexamples=counterexamples,
         seconds=seconds,
         one_writer=one_writer(scenario, variant),
     )
+
+
+def _explored(
+    result: RunResult,
+    scenario: Scenario,
+    variant: Variant,
+    conditions: frozenset[Condition],
+    processes: int,
+    progress: Callable[[float], None],
+) -> tuple[Exploration, dict[Condition, tuple[int, RunResult | None]]]:
+    """Explore schedule after schedule, until all conditions are violated. Returns what was found, and of each violation
+    the schedule that has it, with the run if it is at hand; ``result`` is that of the first schedule.
+    """
+    schedules, found, explored = scenario.crash.schedules, Exploration(), 0
+    sources: dict[Condition, tuple[int, RunResult | None]] = {}
+    side_by_side = processes > 1 and schedules > 1
+    with in_advance(scenario, variant, conditions, processes) if side_by_side else nullcontext() as elsewhere:
+        while explored < schedules and not all(found.loses(condition, acknowledged=True) for condition in conditions):
+            schedule, explored = explored, explored + 1
+
+            def advance(done: float, schedule: int = schedule) -> None:
+                progress((schedule + done) / schedules * EXPLORING)
+
+            known, run = found.first, result if schedule == 0 else None
+            if elsewhere is not None and run is None:
+                one = elsewhere(schedule)
+                advance(1.0)
+            else:
+                run = run or run_variant(scenario, variant, schedule)
+                one = walk(run, scenario, conditions, advance)
+            found = found.joined(one)
+            sources |= {c: (schedule, run) for c, violation in found.first.items() if known.get(c) is not violation}
+    return found, sources
+
+
+def _over(found: Exploration, scenario: Scenario) -> str:
+    """What the verdicts quantify over, all schedules together."""
+    crash, over = scenario.crash, found.over
+    if again := crash.fault.again:
+        over += _AGAIN.format(often="once more" if again == 1 else f"up to {again} times more")
+    if crash.schedules == 1:
+        return over
+    perturbed = f" ({in_words(crash.perturbed)})" if crash.perturb else ""
+    return f"{crash.schedules} schedules{perturbed}{_NO_MORE}; in each, {over}"
 
 
 def _asked(scenario: Scenario, variant: Variant, also: Collection[Condition]) -> frozenset[Condition]:

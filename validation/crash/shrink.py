@@ -25,6 +25,8 @@ from ...scenarios.schema.schema import Outage, Scenario, Variant
 from .case import Case, Evidence, Sought, V, find, performed, planned
 from .subjects import run_on
 
+EXPLORING = 0.8
+"""How much of the progress is exploring; the rest is shrinking: a guess for the bar, nothing else."""
 MOVED_AT_MOST = 4
 """Up to how many operations pauses and reads are moved about: the search tries every place."""
 MANY = 6
