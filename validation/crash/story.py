@@ -22,8 +22,8 @@ from .nested import OutcomeAgain
 from .subjects import label
 
 
-class LeftState(Protocol):
-    """What is told: a state that violates a condition, and the run that it was derived from."""
+class ViolatingState(Protocol):
+    """A state that violates a condition, and the run that it was derived from: what is told of it needs no more."""
 
     @property
     def result(self) -> RunResult: ...
@@ -33,7 +33,7 @@ class LeftState(Protocol):
     def violation(self) -> Violation: ...
 
 
-def fates(state: LeftState) -> list[LineFate]:
+def fates(state: ViolatingState) -> list[LineFate]:
     """The lines that did not make it."""
     image, at_ps = state.violation.outcome.image, state.violation.instant_ps
     return lost_lines(state.result.system, image, at_ps)
@@ -104,7 +104,7 @@ def _why_not_kept(piece: Piece, place: Place, way: Way) -> str:
     return reason if piece.tied else f"{reason}, and {barrier}"
 
 
-def timeline(scenario: Scenario, state: LeftState, lost: Sequence[LineFate]) -> list[TimelineRow]:
+def timeline(scenario: Scenario, state: ViolatingState, lost: Sequence[LineFate]) -> list[TimelineRow]:
     """What happened up to the power failure, what it may leave, and what recovery makes of that."""
     at_ps = state.violation.instant_ps
     history = state.result.history
@@ -132,7 +132,7 @@ def timeline(scenario: Scenario, state: LeftState, lost: Sequence[LineFate]) -> 
     return rows
 
 
-def _recovered(state: LeftState) -> str:
+def _recovered(state: ViolatingState) -> str:
     """What was found in the end."""
     value = state.violation.outcome.value
     if isinstance(value, tuple) and any(isinstance(step, tuple) for step in value):  # a transaction's reads
@@ -151,7 +151,7 @@ def _and_more(several: Sequence[object]) -> str:
     return f" and {more} more line{'s' * (more > 1)}" if more else ""
 
 
-def _again(state: LeftState) -> list[TimelineRow]:
+def _again(state: ViolatingState) -> list[TimelineRow]:
     """Where power failed again while recovery ran: what was lost of what it had written."""
     at_ps, outcome = state.violation.instant_ps, state.violation.outcome
     if not isinstance(outcome, OutcomeAgain):
@@ -175,7 +175,7 @@ def _of_several(words: str, names: Sized) -> str:
     return words.replace(" is ", " are ", 1) if len(names) > 1 else words
 
 
-def _unwritten(state: LeftState) -> list[TimelineRow]:
+def _unwritten(state: ViolatingState) -> list[TimelineRow]:
     """What the read looked at although nobody had written it so far."""
     at_ps, pieces = state.violation.instant_ps, state.explorer.views.pieces
     keys = [key for key, _ in state.violation.outcome.image if all(p.enters_ps > at_ps for p in pieces.get(key, ()))]
@@ -188,7 +188,7 @@ def _unwritten(state: LeftState) -> list[TimelineRow]:
     return [TimelineRow(at_ps, node.name, text)]
 
 
-def _unnoticed(state: LeftState) -> list[TimelineRow]:
+def _unnoticed(state: ViolatingState) -> list[TimelineRow]:
     """Checksums that matched although some of what they guard was torn."""
     outcome, devices = state.violation.outcome, state.result.system.devices()
     torn = {key for key, content in outcome.image if content.torn}
@@ -215,7 +215,7 @@ def _operation_rows(history: History, operation: Operation, at_ps: int) -> list[
     return rows
 
 
-def _hardware_rows(state: LeftState) -> list[TimelineRow]:
+def _hardware_rows(state: ViolatingState) -> list[TimelineRow]:
     """What happened to the lines that recovery and the read looked at, up to the power failure."""
     at_ps = state.violation.instant_ps
     looked_at = {key for key, _ in state.violation.outcome.image}
