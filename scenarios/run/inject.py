@@ -233,28 +233,18 @@ class StruckRun:
 
     def strike(self, strike: Strike) -> None:
         """The fault comes now."""
-        crashes, roles = self.experiment.history.crashes, self.experiment.at_work.roles
-        self.earlier, self.back_ps, self.on_their_way = len(self.recovering), strike.at_ps, {}
-        everybody = {node.name for name, kind in self.experiment.at_work.role_types.items() if not kind.invokes
-                     for node in self.experiment.system.nodes[name]}  # fmt: skip
-        alone = everybody <= {part.place for part in strike.parts}
-        for part in strike.parts:
-            if part.client:
-                for process, running in self._clients(part):
-                    if part.kind == PROCESS:
-                        running.end()
-                    crashes.append(Crash("client", strike.at_ps, process))
-            else:
-                place = part.place if len(everybody) > 1 else None
-                crashes.append(Crash("server" if alone else "replica", strike.at_ps, id=place))
-        away = [part for part in strike.parts if part.kind != PROCESS]
-        for part in away:
-            node = self._node(part)
-            self.on_their_way[node.name] = node.nic.on_their_way(self.departures)
-        for part in away:
-            node = self._node(part)
-            node.power_off(strike.last_ps.get(node.name))
         scheme = self.experiment.at_work
+        self.earlier, self.back_ps = len(self.recovering), strike.at_ps
+        self._note_crashes(strike)
+        for part in strike.parts:
+            if part.client and part.kind == PROCESS:
+                for _, process in self._clients(part):
+                    process.end()
+        away = [part for part in strike.parts if part.kind != PROCESS]
+        nodes = [self._node(part) for part in away]
+        self.on_their_way = {node.name: node.nic.on_their_way(self.departures) for node in nodes}
+        for node in nodes:
+            node.power_off(strike.last_ps.get(node.name))
         returning = [part for part in away if scheme.comes_back(part)]
         down = [part for part in strike.parts if not part.client or part in returning]
         struck = {part.place for part in down}
@@ -271,10 +261,23 @@ class StruckRun:
             self.wait.since_ps = max(self.wait.since_ps, self.back_ps)
         for part in strike.parts:
             if part.kind == PROCESS and not part.client:
-                role = roles[part.role][part.index]
+                role = scheme.roles[part.role][part.index]
                 self.recovering.append(self._successor(role, strike))
         if returning:
             self.recovering.append(self.clock.start(self._return(strike, returning, self.back_ps)))
+
+    def _note_crashes(self, strike: Strike) -> None:
+        """The history gets a crash for each server's machine or process, and for each client process that ends."""
+        experiment, crashes = self.experiment, self.experiment.history.crashes
+        servers = {node.name for name, kind in experiment.at_work.role_types.items() if not kind.invokes
+                   for node in experiment.system.nodes[name]}  # fmt: skip
+        all_fail = servers <= {part.place for part in strike.parts}
+        for part in strike.parts:
+            if part.client:
+                crashes += [Crash("client", strike.at_ps, process) for process, _ in self._clients(part)]
+            else:
+                place = part.place if len(servers) > 1 else None
+                crashes.append(Crash("server" if all_fail else "replica", strike.at_ps, id=place))
 
     def _still_failed(self) -> list[Failing]:
         """What has failed and is not there again: lost machines, and those that have not recovered yet."""
