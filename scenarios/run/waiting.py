@@ -13,14 +13,15 @@ PATIENCE_PS = 60 * 10**12
 """How long survivors, and after them the reader, may take behind the last machine's return: a hundred times what an
 adapter needs to give up on a dead peer. What has not returned by then stays open."""
 VERBS_IN_VAIN, EACH_IN_VAIN = 2_000, 100
-"""Whoever posts so many work requests, together with all others, and so many more for each object and client, while no
-operation returns, waits for ever: a choice. A recovery may go through all objects."""
+"""A run waits in vain if all its adapters together are given more work requests than the first number, and the second
+one for each object and client, while no operation returns: a choice. A recovery may go through all objects."""
 LOOKED_AT_EVERY_PS = 100_000_000, 5_000_000_000
-"""How often that is looked at: at first, and where nobody posts. Who then posts without end takes long to run."""
+"""How often the work requests are counted: at first, and, after ever longer pauses, where nobody posts. The less often
+they are, the longer it takes to run somebody who then posts without end."""
 
 
 class SurvivorWait:
-    """How long a run waits for anybody."""
+    """The patience of one run: it waits for an event until :data:`PATIENCE_PS` is over or all work is in vain."""
 
     def __init__(self, experiment: AssembledVariant) -> None:
         self.since_ps = 0
@@ -30,20 +31,21 @@ class SurvivorWait:
         self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
 
     def run_until(self, event: Any) -> bool:
-        """Run until an event; whether it came, and no error instead, before patience, and work in vain, had an end.
+        """Run until ``event`` or the end of patience; returns whether the event came, and no error in its place.
 
         A thread of a server whose peer is gone, and that does not look for another, comes to its end.
         """
-        lost = self._clock.start(self._lost())
-        either = self._clock.any_of([event, lost])
+        given_up = self._clock.start(self._patience())
+        either = self._clock.any_of([event, given_up])
         while not either.processed:
             with suppress(CompletedWithError):
                 self._clock.run_until(either)
-        if lost.is_alive:
-            self._clock.end(lost)
+        if given_up.is_alive:
+            self._clock.end(given_up)
         return bool(event.processed and event.ok)
 
-    def _lost(self) -> Generator[Any, Any, None]:
+    def _patience(self) -> Generator[Any, Any, None]:
+        """Returns when the run is given up: too late, too much work in vain, or nothing left that could happen."""
         clock, (shortest_ps, longest_ps) = self._clock, LOOKED_AT_EVERY_PS
         until_ps = max(clock.now_ps, self.since_ps) + PATIENCE_PS
         most = VERBS_IN_VAIN + EACH_IN_VAIN * (self._experiment.processes + len(self._experiment.initial))
