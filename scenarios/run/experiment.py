@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from .background import start_background
 from .clients import ClientWork
 from .cost import cost
 from .cputime import spent
-from .draws import Planned, draw_past
+from .draws import Plan, Planned, draw_past
 from .metered import Metered
 from .parts import MeanWay, way
 from .ranking import Caller, Ranking
@@ -69,57 +69,31 @@ class AssembledVariant:
         metered: bool = False,
     ) -> None:
         self.scenario, self.variant = scenario, variant
+        workload, clients, streams = scenario.workload, scenario.role(CLIENT), Streams(scenario.seed)
         kind = scheme(variant.scheme)
-        clients = scenario.role("client")
         self.processes = clients.machines * clients.processes
         self.retries = clients.retries
-        streams = Streams(scenario.seed)
-        planned = plan(scenario.workload, self.processes, streams, SchemeFacts.of(kind))
-        self.initial = initial_values(scenario.workload, kind.model)
-        self.ranking = Ranking(scenario.workload, streams) if isinstance(scenario.workload, PageRank) else None
-        if self.ranking is not None:
-            self.initial = self.ranking.initial
-        sizes = Sizes(
-            scenario.workload.value_bytes,
-            objects(scenario.workload, planned),
-            room_for_updates(scenario.workload, planned),
-            self.processes,
-            threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
-            batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
-            own=own_objects(scenario.workload),
-        )
+        planned = plan(workload, self.processes, streams, SchemeFacts.of(kind))
+        self.ranking = Ranking(workload, streams) if isinstance(workload, PageRank) else None
+        self.initial = initial_values(workload, kind.model) if self.ranking is None else self.ranking.initial
         number = (scenario.crash.first or 0) + schedule
-        otherwise = scenario.crash.perturbed if number else ()
-        platform = scaled(platform or load_platform(variant.platform, **variant.settings), scenario.scale)
-        platform = perturbed_platform(platform, otherwise)
-        if self.ranking is not None:
-            platform = self.ranking.platform(platform)
-        draws = f"schedule {number}, " if set(otherwise) - PAUSING else ""
-        network = scenario.network.disturbance() if scenario.network is not None else None
-        network = perturbed_network(network, otherwise)
-        self.system = build_system(kind, platform, scenario, network, observer=observer, draws=draws, metered=metered)
+        perturbed = scenario.crash.perturbed if number else ()
+        self.system = build_system(
+            kind,
+            self._platform(platform, perturbed),
+            scenario,
+            perturbed_network(scenario.network.disturbance() if scenario.network is not None else None, perturbed),
+            observer=observer,
+            draws=f"schedule {number}, " if set(perturbed) - PAUSING else "",
+            metered=metered,
+        )
         meter = self.system.meter
-        self.metered = None if meter is None else Metered(meter, scenario.workload.warmup)
-        try:
-            self.at_work = kind(self.system, sizes)
-            self.at_work.load(self.initial)
-        except DeviceFull as error:
-            remedy, field = error.remedy or "fewer objects or smaller ones", "schemes" if error.remedy else "workload"
-            expected = f"{remedy}: what {variant.scheme} keeps has to fit"
-            raise InputError(Mistake(str(error), expected, field=field)) from error
-        workload = scenario.workload
+        self.metered = None if meter is None else Metered(meter, workload.warmup)
+        self.at_work = self._loaded(kind, planned)
         if isinstance(workload, Ycsb) and workload.past:
             self.at_work.age(draw_past(workload, self.processes, of_work(workload, streams), planned))
-        pausing = PAUSING & set(otherwise) if schedule > 0 else frozenset()
-        random, every = streams.stream(f"pauses[{number}]"), PAUSE_EVERY if PAUSES in pausing else 0
-        cores = server_cores(self.system, kind)
-        self.pauses = Pauses(random, every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
-        if LAGGING in pausing and cores:
-            turn, core = divmod(number - 1, len(cores))
-            self.pauses.lags(cores[core].name, 1 + turn)
-        if pausing or watched:
-            for server_core in cores:
-                server_core.pauses = self.pauses
+        pausing = PAUSING.intersection(perturbed) if schedule > 0 else frozenset()
+        self.pauses = self._pauses(number, streams, pausing, watched=watched)
         if watched:
             self.system.fabric.departures = []
         devices = self.system.devices()
@@ -143,6 +117,52 @@ class AssembledVariant:
             running.append(self.start_client(machine, core, process, operations))
         self.finished = self.system.clock.all_of(running)
         """When every client has performed its operations, or is dead."""
+
+    def _platform(self, platform: Platform | None, perturbed: tuple[str, ...]) -> Platform:
+        """The platform of the machines: the variant's, or the one in its place, as scenario and schedule change it."""
+        variant = self.variant
+        platform = scaled(platform or load_platform(variant.platform, **variant.settings), self.scenario.scale)
+        platform = perturbed_platform(platform, perturbed)
+        return platform if self.ranking is None else self.ranking.platform(platform)
+
+    def _loaded(self, kind: type[Scheme], planned: Plan) -> Scheme:
+        """The scheme on the system, formatted for what clients are to do, with the objects' initial values.
+
+        Raises InputError where they find no room.
+        """
+        scenario, workload = self.scenario, self.scenario.workload
+        sizes = Sizes(
+            workload.value_bytes,
+            objects(workload, planned),
+            room_for_updates(workload, planned),
+            self.processes,
+            threads=next((scenario.role(name).threads for name, role in kind.role_types.items() if role.served), 1),
+            batch=max((len(each) for operations in planned for each in requests(operations)), default=1),
+            own=own_objects(workload),
+        )
+        try:
+            at_work = kind(self.system, sizes)
+            at_work.load(self.initial)
+        except DeviceFull as error:
+            remedy, field = error.remedy or "fewer objects or smaller ones", "schemes" if error.remedy else "workload"
+            expected = f"{remedy}: what {self.variant.scheme} keeps has to fit"
+            raise InputError(Mistake(str(error), expected, field=field)) from error
+        return at_work
+
+    def _pauses(self, number: int, streams: Streams, pausing: Collection[str], *, watched: bool) -> Pauses:
+        """The pauses of servers' cores in the schedule of that number; the cores know them where one may pause, or is
+        ``watched``.
+        """
+        cores = server_cores(self.system, type(self.at_work))
+        every = PAUSE_EVERY if PAUSES in pausing else 0
+        pauses = Pauses(streams.stream(f"pauses[{number}]"), every, PAUSE_SHORTEST_PS, PAUSE_LONGEST_PS)
+        if LAGGING in pausing and cores:
+            turn, place = divmod(number - 1, len(cores))
+            pauses.lags(cores[place].name, 1 + turn)
+        if pausing or watched:
+            for core in cores:
+                core.pauses = pauses
+        return pauses
 
     def start_client(
         self, machine: int, core: int, process: int, operations: list[Planned], *, takes_over: bool = False
