@@ -463,6 +463,11 @@ class Snapshot(dict[int, bytes]):
         return page[start : start + LINE_BYTES]
 
 
+def round_up(length: int, unit: int = LINE_BYTES) -> int:
+    """The least multiple of ``unit`` that is no less than ``length``: so many bytes in whole lines, pages, words."""
+    return -(-length // unit) * unit
+
+
 def lines(address: int, length: int) -> range:
     """The numbers of the 64-byte lines that a range touches."""
     return range(address // LINE_BYTES, (address + length - 1) // LINE_BYTES + 1) if length else range(0)

@@ -27,7 +27,7 @@ from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.system import Node
 from ...models.verbs import FileRegion
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, PAGE_BYTES, round_up
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims
 from ..layout import U32, U64, Layout
@@ -88,12 +88,12 @@ class FileMr(Scheme, name="filemr"):
     @property
     def extent_bytes(self) -> int:
         """The bytes of an extent, in whole pages."""
-        return -(-int(self.option("extent")) // 4096) * 4096
+        return round_up(int(self.option("extent")), PAGE_BYTES)
 
     @property
     def record_bytes(self) -> int:
         """The room of a record, in whole lines."""
-        return -(-self.sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        return round_up(self.sizes.value_bytes)
 
     @property
     def is_file(self) -> bool:
@@ -153,7 +153,7 @@ class FileMr(Scheme, name="filemr"):
 
         @override
         def begin(self) -> None:
-            slot_bytes = -(-(self.scheme.record_bytes + 64) // 64) * 64
+            slot_bytes = round_up(self.scheme.record_bytes + 64)
             self.service = Service(self.scheme.primitive, self.node, slots=SLOTS, slot_bytes=slot_bytes)
             room = 64 + ExtentTold.size * self.most
             self.listener = Listener(self.node, {OpenFile: self.on_open}, message_bytes=room)

@@ -20,7 +20,7 @@ from ...models.primitives.language import Primitive, Step
 from ...models.primitives.messages import TRAILER_BYTES
 from ...models.primitives.order import Range
 from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ...sim.errors import InputError, Mistake
 from ..layout import Layout
 from ..parts.onesided import VerbsError
@@ -246,7 +246,7 @@ def replies(primitive: Primitive) -> bool:
 
 def slot_bytes(update_bytes: int) -> int:
     """Room for an update, and what says where it belongs, in a receive buffer."""
-    return -(-(update_bytes + TRAILER_BYTES) // 64) * 64
+    return round_up(update_bytes + TRAILER_BYTES)
 
 
 def check_place(kind: type[Scheme]) -> None:

@@ -33,7 +33,7 @@ from ...models.cpu import Thread
 from ...models.persist.service import ServiceEnd
 from ...models.primitives.order import Range
 from ...models.system import Node, System
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..guarantees import Claims
 from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
@@ -134,7 +134,7 @@ class Nvfs(Scheme, name="nvfs"):
     def __init__(self, system: System, sizes: Sizes) -> None:
         self.blocks = len(sizes.objects) + 3 * sizes.updates + 1
         """So many there are: some writes are done again."""
-        self.block_room = HEAD + -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        self.block_room = HEAD + round_up(sizes.value_bytes)
         super().__init__(system, sizes)
 
     @override

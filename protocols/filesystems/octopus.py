@@ -31,7 +31,7 @@ from typing_extensions import override
 from ...models.cpu import Deadline, Thread
 from ...models.persist.service import Service
 from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..guarantees import Claims
 from ..layout import U32, U64, Block, Layout
 from ..naming import Option
@@ -199,7 +199,7 @@ class Octopus(Scheme, name="octopus"):
             super().__init__(scheme, node, number)
             files = len(self.sizes.objects)
             self.pm = node.memory["pm"]
-            self.extent_room = -(-scheme.extent_bytes // LINE_BYTES) * LINE_BYTES
+            self.extent_room = round_up(scheme.extent_bytes)
             self.read_bytes = self.extent_room
             self.length = files * scheme.extents * self.extent_room
             self.data = self.pm.allocate(self.length, "data", item_bytes=self.extent_room, align=4096)

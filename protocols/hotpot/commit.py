@@ -9,6 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from ...models.cpu import Thread
+from ...sim.bytespace import round_up
 from ..parts.onesided import VerbsError
 from .messages import NodeWire
 from .node import OwnerNode
@@ -23,7 +24,6 @@ from .records import (
     State,
     TransactionCall,
     areas_of,
-    lines_of,
     packed_areas,
     word,
 )  # fmt: skip
@@ -355,7 +355,7 @@ class HotpotNode(OwnerNode):
         if own.id == own.done:
             return
         count = min(int(own.areas), self.room.areas)
-        areas = yield from thread.load(self.own + OwnRecord.size, lines_of(max(1, count * DirtyArea.size)))
+        areas = yield from thread.load(self.own + OwnRecord.size, round_up(max(1, count * DirtyArea.size)))
         pages = [page for page in areas_of(areas, count) if page < len(self.sizes.objects)]
         self.unfinished = Work(own.id, tuple(dict.fromkeys(pages)), (), begun=True)
         if own.marked == own.id:

@@ -12,10 +12,11 @@ from typing import Any
 from ...models.cpu import Thread
 from ...models.system import Node
 from ...models.verbs import Opcode, QpType, QueuePair, RecvWR, SendFlags, SendWR, Status, WorkCompletion
+from ...sim.bytespace import round_up
 from ..layout import Layout
 from ..parts.lossy import LossyListener, Patience
 from ..parts.onesided import Door, Poster, VerbsError
-from .records import Answer, DirtyArea, MessageKind, NodeMessage, Room, lines_of
+from .records import Answer, DirtyArea, MessageKind, NodeMessage, Room
 
 Code = Generator[Any, Any, Any]
 Handler = Callable[[Thread, NodeMessage, bytes, int], Code]
@@ -57,7 +58,7 @@ class NodeInbox:
         """The buffers lie from the address ``first`` on."""
         self.node = node
         self.first = first
-        self.room, self.answer_bytes, self.each = room.message, lines_of(room.answer), room.each
+        self.room, self.answer_bytes, self.each = room.message, round_up(room.answer), room.each
         self.door = Door(node)
         self.received = node.create_cq()
         self.ends: dict[int, InboxEnd] = {}

@@ -8,6 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from ...models.cpu import Thread
+from ...sim.bytespace import round_up
 from ..layout import Layout
 from .holder import HolderNode
 from .messages import SLOTS, Calls, NodeInbox
@@ -21,7 +22,6 @@ from .records import (
     State,
     TransactionCall,
     areas_of,
-    lines_of,
     packed_areas,
     word,
 )
@@ -366,7 +366,7 @@ class OwnerNode(HolderNode):
     def held_by(self, thread: Thread, key: Key, record: RedoRecord) -> Code:
         """What a record says."""
         count = min(int(record.areas), self.room.areas)
-        areas = yield from thread.load(self.record(key) + RedoRecord.size, lines_of(max(1, count * DirtyArea.size)))
+        areas = yield from thread.load(self.record(key) + RedoRecord.size, round_up(max(1, count * DirtyArea.size)))
         known = range(key[1], len(self.sizes.objects), self.nodes)
         pages = [page for page in areas_of(areas, count) if page in known]
         buffer = int(record.buffer) % (self.nodes * SLOTS)

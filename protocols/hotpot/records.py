@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import round_up
 from ..layout import U32, U64, Block, Layout, Rest
 from ..scheme import Sizes
 
@@ -144,11 +144,6 @@ def word(number: int) -> bytes:
     return number.to_bytes(8, "little")
 
 
-def lines_of(length: int) -> int:
-    """A length in whole lines."""
-    return -(-length // LINE_BYTES) * LINE_BYTES
-
-
 def areas_of(data: bytes, count: int) -> list[int]:
     """The pages that areas name."""
     return [DirtyArea.unpack(data[at * DirtyArea.size :]).page for at in range(count)]
@@ -175,15 +170,15 @@ class Room:
     """How large messages and records are."""
 
     def __init__(self, sizes: Sizes, page_bytes: int) -> None:
-        self.page_bytes = page_bytes = lines_of(page_bytes)
+        self.page_bytes = page_bytes = round_up(page_bytes)
         self.value_bytes = sizes.value_bytes
-        self.each = lines_of(sizes.value_bytes)
+        self.each = round_up(sizes.value_bytes)
         """A value in a message."""
         self.areas = min(len(sizes.objects), MOST_AREAS)
-        self.tail = lines_of(self.areas * DirtyArea.size)
+        self.tail = round_up(self.areas * DirtyArea.size)
         """Areas in a record."""
         self.record = RedoRecord.size + self.tail
-        self.message = lines_of(self.data_at(self.areas) + 2 * self.areas * DirtyArea.size)
+        self.message = round_up(self.data_at(self.areas) + 2 * self.areas * DirtyArea.size)
         self.answer = Answer.size + max(self.areas * self.value_bytes, page_bytes)
         self.call = TransactionCall.size + 2 * self.areas * (DirtyArea.size + self.value_bytes)
         self.copy = CopyUpdate.size + self.areas * (DirtyArea.size + max(page_bytes, self.value_bytes))

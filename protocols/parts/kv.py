@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..layout import U32, U64, Bytes, Layout, Rest
 from ..naming import Option
 from ..scheme import Limits, OutcomeUnknown, Request, Role, Scheme
@@ -163,7 +163,7 @@ class KvServer(Role, memory=("dram", "pm"), served=True):
         self.pm = node.memory["pm"]
         self.keys = Keys(self.sizes.objects)
         self.index = scheme.Index(self.pm, self.keys)
-        self.object_bytes = -(-(scheme.Object.size + self.sizes.value_bytes) // 64) * 64
+        self.object_bytes = round_up(scheme.Object.size + self.sizes.value_bytes)
         self.log_bytes = self.bytes_of_log()
         self.log = self.pm.allocate(self.log_bytes, "log")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from ...sim.bytespace import round_up
 from .shape import WORD, Shape, ShapeClient, ShapeSession
 
 Code = Generator[Any, Any, Any]
@@ -19,7 +20,7 @@ class Log(Shape, name="log"):
 
     @override
     def room(self) -> int:
-        self.entry = -(-self.sizes.value_bytes // 64) * 64
+        self.entry = round_up(self.sizes.value_bytes)
         self.tail = len(self.numbers)
         """The entry that comes next, on which clients agree outside of the protocol."""
         return 64 * len(self.numbers) + self.entry * (len(self.numbers) + self.sizes.updates + 1)

@@ -8,6 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from ...models.cpu import Thread
+from ...sim.bytespace import round_up
 from .shape import Shape, ShapeClient, ShapeServer, ShapeSession, tagged, untagged
 
 Code = Generator[Any, Any, Any]
@@ -20,7 +21,7 @@ class WordShape(Shape, name="word"):
 
     @override
     def room(self) -> int:
-        self.each = -(-self.sizes.value_bytes // 64) * 64
+        self.each = round_up(self.sizes.value_bytes)
         return self.each * len(self.numbers)
 
     def place(self, number: int) -> int:
@@ -67,8 +68,7 @@ class BatchShape(WordShape, name="batch"):
     @override
     def room(self) -> int:
         self.piece = -(-self.sizes.value_bytes // self.primitive.batching)
-        lines = -(-self.piece // 64) * self.primitive.batching
-        self.each = 64 * lines
+        self.each = round_up(self.piece) * self.primitive.batching
         return self.each * len(self.numbers)
 
     @override
@@ -108,7 +108,7 @@ class LineShape(Shape, name="line"):
     @override
     def room(self) -> int:
         self.size = len(tagged(bytes(self.sizes.value_bytes), 0))
-        self.each = -(-self.size // 64) * 64
+        self.each = round_up(self.size)
         self.versions = [1] * len(self.numbers)
         """By object: the version that was written last, on which clients agree outside of the protocol."""
         return 2 * self.each * len(self.numbers)

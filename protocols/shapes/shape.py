@@ -13,6 +13,7 @@ from ...models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ...models.persist.service import Service
 from ...models.primitives.messages import TRAILER, TRAILER_BYTES
 from ...models.system import Node, System
+from ...sim.bytespace import round_up
 from ...sim.errors import InputError, Mistake
 from ..naming import Option
 from ..parts.rpc import Connection, Listener
@@ -227,7 +228,7 @@ class Shape(OverAnyPrimitive):
 
     def message_bytes(self) -> int:
         """Room for a message in a receive buffer."""
-        return -(-(max(self.messages()) + TRAILER_BYTES) // 64) * 64
+        return round_up(max(self.messages()) + TRAILER_BYTES)
 
     @override
     def load(self, objects: Mapping[Hashable, bytes]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
+from ...sim.bytespace import round_up
 from ..layout import U64, Layout, Rest
 from .loading import LoadedItems
 from .space import Image, Space
@@ -204,7 +205,7 @@ class BinaryTree(Algorithm):
 
 
 def _node_bytes(value_bytes: int) -> int:
-    return TreeNode.size + -(-value_bytes // POINTER) * POINTER
+    return TreeNode.size + round_up(value_bytes, POINTER)
 
 
 def _packed(key: int, left: int, right: int, value: bytes, node_bytes: int) -> bytes:

@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..layout import U64, Layout, Rest
-from .records import LINE, WORD, bucket_of, buckets_of, lines_of, show, values_as_words, words_of
+from .records import WORD, bucket_of, buckets_of, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, Space
 from .structure import Algorithm, Operation, Structure
@@ -81,10 +82,10 @@ class HashTable(Algorithm):
         count = len(entries)
         bits = max(LEAST_BITS, (count - 1).bit_length())
         each = words_of(HashNode.size + value_bytes)
-        if each * WORD >= LINE:
-            each = lines_of(each * WORD) // WORD  # a block of a line or more begins at a line
+        if each * WORD >= LINE_BYTES:
+            each = round_up(each * WORD) // WORD  # a block of a line or more begins at a line
         buckets = image.allocate(WORD << bits)
-        nodes = image.allocate(max(LINE, lines_of(count * each * WORD)))
+        nodes = image.allocate(max(LINE_BYTES, round_up(count * each * WORD)))
 
         keys = np.fromiter(entries, np.uint64, count)
         addresses = np.uint64(nodes) + np.arange(count, dtype=np.uint64) * np.uint64(each * WORD)

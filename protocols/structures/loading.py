@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from ...sim.bytespace import LINE_BYTES
 from .space import Image
-
-LINE = 64
 
 
 @runtime_checkable
@@ -30,15 +29,15 @@ class LoadedItems:
 
     def __init__(self, image: Image, count: int, item_bytes: int) -> None:
         self._count, self._item_bytes = count, item_bytes
-        self._per_line = max(1, LINE // item_bytes)
-        self._lines_each = -(-item_bytes // LINE)
-        self.length = -(-count // self._per_line) * self._lines_each * LINE
+        self._per_line = max(1, LINE_BYTES // item_bytes)
+        self._lines_each = -(-item_bytes // LINE_BYTES)
+        self.length = -(-count // self._per_line) * self._lines_each * LINE_BYTES
         self.address = image.allocate(self.length)
 
     def __getitem__(self, number: int) -> int:
         """The address of an item."""
         group, rest = divmod(number, self._per_line)
-        return self.address + group * self._lines_each * LINE + rest * self._item_bytes
+        return self.address + group * self._lines_each * LINE_BYTES + rest * self._item_bytes
 
     def compute(self, image: Image, item: Callable[[int], bytes]) -> None:
         """Have ``item(number)`` give each item's bytes when a line of it is first touched."""
@@ -50,6 +49,6 @@ class LoadedItems:
                 first = group * self._per_line
                 numbers = range(first, min(first + self._per_line, self._count))
                 newest[:] = [(group, b"".join([item(n).ljust(self._item_bytes, b"\0") for n in numbers]))]
-            return newest[0][1][part * LINE : (part + 1) * LINE].ljust(LINE, b"\0")
+            return newest[0][1][part * LINE_BYTES : (part + 1) * LINE_BYTES].ljust(LINE_BYTES, b"\0")
 
         image.compute(self.address, self.length, line)

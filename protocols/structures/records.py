@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from ...sim.bytespace import LINE_BYTES, round_up
 from .space import Image
 
-LINE = 64
 WORD = 8
 Words = npt.NDArray[np.uint64]
 
@@ -22,11 +22,6 @@ def words_of(length: int) -> int:
 def padded(data: bytes) -> bytes:
     """Bytes, and zeros up to a whole word."""
     return data.ljust(words_of(len(data)) * WORD, b"\0")
-
-
-def lines_of(length: int) -> int:
-    """Bytes in whole lines."""
-    return -(-length // LINE) * LINE
 
 
 def values_as_words(values: Iterable[bytes], value_bytes: int) -> Words:
@@ -52,6 +47,8 @@ def bucket_of(key: int, bits: int) -> int:
 def show(image: Image, address: int, words: Words) -> None:
     """Have a block of whole lines at ``address`` hold these words; its lines are made when they are touched."""
     data = words.astype("<u8", copy=False).tobytes()
-    length = lines_of(len(data))
+    length = round_up(len(data))
     if length:
-        image.compute(address, length, lambda line: data[line * LINE : (line + 1) * LINE].ljust(LINE, b"\0"))
+        image.compute(
+            address, length, lambda line: data[line * LINE_BYTES : (line + 1) * LINE_BYTES].ljust(LINE_BYTES, b"\0")
+        )

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..layout import U64, Layout
-from .records import LINE, WORD, Words, lines_of, padded, show, values_as_words, words_of
+from .records import WORD, Words, padded, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, LoadedNode, Range, Space
 from .structure import Algorithm, Operation, Structure
@@ -163,7 +164,7 @@ class SkipList(Algorithm):
         keys = np.fromiter(entries, np.uint64, count)
         heights = heights_of(keys)
         places = np.fromiter(_places((1 + values + heights).tolist()), np.int64, count + 1)
-        address = image.allocate(max(LINE, lines_of(int(places[-1]) * WORD)))
+        address = image.allocate(max(LINE_BYTES, round_up(int(places[-1]) * WORD)))
         addresses = np.uint64(address) + places[:-1].astype(np.uint64) * np.uint64(WORD)
 
         words = np.zeros(int(places[-1]), np.uint64)
@@ -189,7 +190,7 @@ def words_bytes(words: Sequence[int]) -> bytes:
 
 def _places(sizes: Sequence[int]) -> Sequence[int]:
     """Where blocks of these sizes lie, one behind the other, and the end; those of a line or more begin at one."""
-    line = LINE // WORD
+    line = LINE_BYTES // WORD
     places = [0]
     end = 0
     for size in sizes:

@@ -16,10 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from typing_extensions import override
 
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..layout import U32, U64, Layout, Rest
 from ..objects import OPENING
 from ..parts.tables import SMALLBANK
-from .records import LINE, WORD, lines_of, padded, show, values_as_words, words_of
+from .records import WORD, padded, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, Space
 from .structure import Algorithm, Operation, Structure
@@ -82,7 +83,7 @@ class AccountEntry(NamedTuple):
 def row_bytes(value_bytes: int) -> int:
     """The length of a row with the gap behind it: below a line a power of two, so that no row lies in two lines."""
     length = AccountRow.size + value_bytes
-    return lines_of(length) if length > LINE else 1 << (length - 1).bit_length()
+    return round_up(length) if length > LINE_BYTES else 1 << (length - 1).bit_length()
 
 
 def packed(customer: int, entry: AccountEntry | None, value_bytes: int) -> bytes:
@@ -210,7 +211,7 @@ def _loaded(image: Image, rows: Mapping[int, bytes], value_bytes: int) -> tuple[
     each = row_bytes(value_bytes) // WORD
     count = len(rows)
     buckets = max(1, min(max(rows, default=0) + 1, SPREAD * count))
-    address = image.allocate(lines_of(buckets * each * WORD))
+    address = image.allocate(round_up(buckets * each * WORD))
     customers = np.fromiter(rows, np.int64, count)
     places, first = np.unique(customers % buckets, return_index=True)
     words = np.zeros((buckets, each), np.uint64)

@@ -42,7 +42,7 @@ from ....models.primitives.messages import WINDOW_BITS
 from ....models.primitives.order import Range
 from ....models.system import Node, System
 from ....models.verbs import QueuePair
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import LINE_BYTES, round_up
 from ...guarantees import Claims, Condition
 from ...naming import Option
 from ...parts.listening import Listening
@@ -102,7 +102,7 @@ class Orion(Scheme, name="orion"):
         files, clients = len(sizes.objects), sizes.clients
         self.pages = files + 2 * sizes.updates + 2 * chunk * (clients + 1)
         """So many there are: some writes are done again, and some pages stay with dead clients."""
-        self.page_room = -(-sizes.value_bytes // PAGE_BYTES) * PAGE_BYTES
+        self.page_room = round_up(sizes.value_bytes, PAGE_BYTES)
         self.entries = files + 2 * sizes.updates + 1
         super().__init__(system, sizes)
 
@@ -213,7 +213,7 @@ class Orion(Scheme, name="orion"):
             super().__init__(scheme, node, number)
             self.pm = node.memory["pm"]
             self.length = scheme.pages * scheme.page_room
-            self.notes_length = -(-scheme.pages * WORD // LINE_BYTES) * LINE_BYTES
+            self.notes_length = round_up(scheme.pages * WORD)
             self.read_bytes = max(scheme.page_room, self.notes_length)
             self.pages = self.pm.allocate(self.length, "pages", item_bytes=scheme.page_room, align=PAGE_BYTES)
             self.notes = self.pm.allocate(self.notes_length, "notes", item_bytes=WORD, align=LINE_BYTES)

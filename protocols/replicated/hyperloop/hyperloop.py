@@ -31,7 +31,7 @@ from ....models.primitives.vocabulary import VERBS
 from ....models.system import Node, System
 from ....models.verbs import Opcode, QueuePair, Status
 from ....models.verbs.opcodes import KIND
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import LINE_BYTES, round_up
 from ....sim.errors import InputError, Mistake
 from ...guarantees import Claims, Condition
 from ...layout import U32, U64, Block, Layout, Rest
@@ -77,9 +77,9 @@ class StoreLayout:
 
     def __init__(self, sizes: Sizes, entries: int) -> None:
         self.entries = entries
-        self.value_bytes = -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        self.value_bytes = round_up(sizes.value_bytes)
         self.used_bytes = RedoEntry.size + sizes.value_bytes
-        self.entry_bytes = -(-self.used_bytes // LINE_BYTES) * LINE_BYTES
+        self.entry_bytes = round_up(self.used_bytes)
         self.head = 0
         self._locks = LINE_BYTES
         self._data = self._locks + LINE_BYTES * len(sizes.objects)

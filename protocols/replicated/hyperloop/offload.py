@@ -38,7 +38,7 @@ from ....models.verbs import (
 )
 from ....models.verbs.cross_channel import encode
 from ....models.verbs.work import PacketOrder
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import LINE_BYTES, round_up
 
 if TYPE_CHECKING:
     from .hyperloop import ChainReplica
@@ -93,7 +93,7 @@ class ChainHop:
         """Whether the message is enabled behind a WAIT for the primitive's requests."""
         out = (1 if local else 1 + self.flushes) + (0 if local else 1)
         self.out_wqes, self.own_wqes = out, 1 + self.flushes if local else 0
-        self.staging_bytes = -(-(WQE_BYTES * 4 * chain + WORD * chain) // LINE_BYTES) * LINE_BYTES
+        self.staging_bytes = round_up(WQE_BYTES * 4 * chain + WORD * chain)
         self._staging = dram.allocate(self.staging_bytes * self.ahead, "staging")
         self._out_ring = ManagedQueue(dram.allocate(WQE_BYTES * out * self.ahead, "send queue"), out * self.ahead)
         self.requester: PrimitiveRequester | None = None

@@ -12,7 +12,7 @@ from ....models.cpu import Signal, Thread
 from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.system import Node
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import LINE_BYTES, round_up
 from ...layout import Layout
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
@@ -38,9 +38,9 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     def __init__(self, scheme: Mojim, node: Node, number: int) -> None:
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
-        self.value_bytes = -(-self.sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        self.value_bytes = round_up(self.sizes.value_bytes)
         self.entry_bytes = Update.size + self.sizes.value_bytes
-        self.slot_bytes = -(-self.entry_bytes // LINE_BYTES) * LINE_BYTES
+        self.slot_bytes = round_up(self.entry_bytes)
         self.slots = max(int(scheme.option("log")), 2 * self.sizes.batch)
         self.unasked = min(int(scheme.option("apply")), self.slots)
         """So many entries the log has before the mirror's CPU is asked to apply them."""

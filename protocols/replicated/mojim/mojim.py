@@ -28,7 +28,7 @@ from typing_extensions import override
 
 from ....models.cpu import Signal, Thread
 from ....models.system import Node
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import round_up
 from ...guarantees import Claims, Condition
 from ...naming import Option
 from ...parts.onesided import VerbsError
@@ -158,10 +158,8 @@ class Mojim(Scheme, name="mojim"):
 
         def __init__(self, scheme: Mojim, node: Node, number: int) -> None:
             super().__init__(scheme, node, number)
-            self.image = node.memory["pm"].allocate(
-                -(-self.sizes.value_bytes // LINE_BYTES) * LINE_BYTES * len(self.sizes.objects), "image"
-            )
-            self.length = -(-self.sizes.value_bytes // LINE_BYTES) * LINE_BYTES * len(self.sizes.objects)
+            self.length = round_up(self.sizes.value_bytes) * len(self.sizes.objects)
+            self.image = node.memory["pm"].allocate(self.length, "image")
 
         @override
         def begin(self) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from ....models.cpu import Thread
 from ....models.persist.service import Service
 from ....models.system import Node
-from ....sim.bytespace import LINE_BYTES
+from ....sim.bytespace import LINE_BYTES, round_up
 from ...layout import U32, U64, Layout, Rest
 from ...parts.rpc import Listener
 from ...scheme import Role, Sizes
@@ -84,14 +84,14 @@ class LogGeometry(NamedTuple):
     @staticmethod
     def of(sizes: Sizes, segment: int) -> LogGeometry:
         """For what a system is formatted for."""
-        record_bytes = -(-(LogRecord.size + sizes.value_bytes) // WORD) * WORD
+        record_bytes = round_up(LogRecord.size + sizes.value_bytes, WORD)
         segments = -(-len(sizes.objects) // segment) + -(-sizes.updates // segment) + SPARE_SEGMENTS
         return LogGeometry(record_bytes, segment, segments)
 
     @property
     def segment_bytes(self) -> int:
         """A buffer, in whole lines."""
-        return -(-self.record_bytes * self.segment // LINE_BYTES) * LINE_BYTES
+        return round_up(self.record_bytes * self.segment)
 
     def record(self, place: int, number: int, value: bytes) -> bytes:
         """The record at a place of the log."""
@@ -119,7 +119,7 @@ class Backup(Role, memory=("dram", "pm"), cores=2, counted_by="backups"):
     @override
     def begin(self) -> None:
         room = self.log.record_bytes + 64
-        self.service = Service(self.scheme.primitive, self.node, slot_bytes=-(-(room + 64) // 64) * 64)
+        self.service = Service(self.scheme.primitive, self.node, slot_bytes=round_up(room + 64))
         self.listener = Listener(
             self.node,
             {

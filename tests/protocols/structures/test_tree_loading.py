@@ -13,10 +13,11 @@ from rpsim.protocols.structures.bpt import Bpt
 from rpsim.protocols.structures.bst import Bst
 from rpsim.protocols.structures.btree import BTree
 from rpsim.protocols.structures.bulk import grown
-from rpsim.protocols.structures.loading import LINE, LoadedItems
+from rpsim.protocols.structures.loading import LoadedItems
 from rpsim.protocols.structures.mv_bpt import MvBpt
 from rpsim.protocols.structures.mv_bst import MvBst
 from rpsim.protocols.structures.structure import Algorithm
+from rpsim.sim.bytespace import LINE_BYTES
 
 from .memory import Memory
 from .shapes import BINARY, SMALL, Shape, SmallBpt, Tree
@@ -76,8 +77,8 @@ def test_items_lie_in_as_few_lines_as_they_need(count: int, size: int) -> None:
     for number in range(count):
         first, last = items[number], items[number] + size - 1
         assert memory.peek(first, size) == bytes([number + 1]) * size
-        assert last // LINE - first // LINE == (size - 1) // LINE
-    assert items.length <= count * -(-size // LINE) * LINE
+        assert last // LINE_BYTES - first // LINE_BYTES == (size - 1) // LINE_BYTES
+    assert items.length <= count * -(-size // LINE_BYTES) * LINE_BYTES
 
 
 class Touched(Mapping[int, bytes]):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpsim.sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace, ReadRun, lines
+from rpsim.sim.bytespace import LINE_BYTES, PAGE_BYTES, ByteSpace, ReadRun, lines, round_up
 
 SIZE = 1 << 20
 
@@ -141,6 +141,11 @@ def test_a_restored_space_across_a_page_boundary():
 )
 def test_the_lines_of_a_range(address, length, expected):
     assert list(lines(address, length)) == expected
+
+
+def test_a_length_in_whole_units_is_the_least_that_is_no_shorter():
+    assert [round_up(length) for length in (0, 1, 64, 65)] == [0, 64, 64, 128]
+    assert [round_up(length, 8) for length in (8, 9)] == [8, 16]
 
 
 # copies --------------------------------------------------------------------------------------------------------------
