@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from typing_extensions import override
@@ -17,14 +17,25 @@ from ...layout import Layout
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
-from .words import Agreed, Apply, Join, Load, LogPosition, Msync, Stance, Standing, Update
+from .words import (
+    Agreed,
+    Apply,
+    Join,
+    Load,
+    LogPosition,
+    Msync,
+    MsyncRange,
+    Ranges,
+    Stance,
+    Standing,
+    Update,
+    unpack_ranges,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .mojim import Mojim
 
 Code = Generator[Any, Any, Any]
-Ranges = Sequence[tuple[int, bytes]]
-"""Objects by number, with their new values."""
 WORD = 8
 
 
@@ -87,7 +98,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     @override
     def begin(self) -> None:
-        room = 64 + self.sizes.batch * (4 + self.sizes.value_bytes)
+        room = 64 + self.sizes.batch * (MsyncRange.size + self.sizes.value_bytes)
         handlers: Mapping[type[Layout], Any] = {
             Msync: self.on_msync,
             Load: self.on_load,
@@ -162,9 +173,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
 
     def on_msync(self, thread: Thread, request: Msync) -> Code:
         """Store the ranges in place, and have them last as the mode says."""
-        each = 4 + self.sizes.value_bytes
-        pieces = [request.ranges[at : at + each] for at in range(0, len(request.ranges) // each * each, each)]
-        ranges = [(int.from_bytes(piece[:4], "little"), piece[4:]) for piece in pieces]
+        ranges = unpack_ranges(request.ranges, self.sizes.value_bytes)
         while self.copying:
             yield from thread.wait(self.settled)
         self.storing = True

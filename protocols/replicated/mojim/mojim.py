@@ -34,8 +34,8 @@ from ...naming import Option
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
-from .machine import MojimMachine, Ranges
-from .words import Load, Msync, Stance
+from .machine import MojimMachine
+from .words import Load, Msync, Ranges, Stance, pack_ranges
 
 Code = Generator[Any, Any, Any]
 
@@ -121,8 +121,7 @@ class Mojim(Scheme, name="mojim"):
             found = []
             try:
                 if puts:
-                    ranges = b"".join(number.to_bytes(4, "little") + value for number, value in puts)
-                    yield from session.connection.call(Msync, ranges=ranges)
+                    yield from session.connection.call(Msync, ranges=pack_ranges(puts))
             except VerbsError as error:
                 yield from session.reconnect(error)
                 raise OutcomeUnknown(str(error)) from error

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from ...layout import U32, Layout, Rest
+
+Ranges = Sequence[tuple[int, bytes]]
+"""Objects by number, with their new values."""
 
 
 class Stance(IntEnum):
@@ -40,9 +44,28 @@ class Update(Layout):
 
 
 class Msync(Layout):
-    """Store ranges, each a number and a value, and make them durable as the mode has it; the reply says nothing."""
+    """Store ranges (:class:`MsyncRange`), and make them durable as the mode has it; the reply says nothing."""
 
     ranges = Rest()
+
+
+class MsyncRange(Layout):
+    """A range of an msync: an object by its number, and its new value."""
+
+    number = U32()
+    value = Rest()
+
+
+def pack_ranges(ranges: Ranges) -> bytes:
+    """The ranges of an msync, one behind the other."""
+    return b"".join(MsyncRange.pack(number=number, value=value) for number, value in ranges)
+
+
+def unpack_ranges(data: bytes, value_bytes: int) -> Ranges:
+    """The ranges that a message has, of values of one size."""
+    each = MsyncRange.size + value_bytes
+    found = [MsyncRange.unpack(data[at : at + each]) for at in range(0, len(data) - each + 1, each)]
+    return [(one.number, one.value) for one in found]
 
 
 class Load(Layout):

@@ -11,9 +11,8 @@ from rpsim.models.persist.requester import PrimitiveRequester
 from rpsim.models.verbs import SendWR
 from rpsim.protocols.replicated.hyperloop.hyperloop import FREE, ChainReplica, HyperLoop
 from rpsim.protocols.replicated.hyperloop.offload import AdapterChain, nothing
-from rpsim.protocols.replicated.mojim.machine import Ranges
 from rpsim.protocols.replicated.mojim.mojim import Mojim
-from rpsim.protocols.replicated.mojim.words import Stance
+from rpsim.protocols.replicated.mojim.words import Ranges, Stance
 from rpsim.protocols.replicated.tailwind.segments import Backup
 from rpsim.protocols.replicated.tailwind.tailwind import BackupLink, Tailwind
 
