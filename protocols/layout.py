@@ -72,6 +72,20 @@ class _Rest(Field):
         return data
 
 
+WORD = 8
+"""The bytes of a word. Aligned, it lasts as a whole or not at all: a power failure cannot tear it."""
+
+
+def word_of(number: int) -> bytes:
+    """A number as a word."""
+    return number.to_bytes(WORD, "little")
+
+
+def number_in(word: bytes) -> int:
+    """The number that a word holds."""
+    return int.from_bytes(word, "little")
+
+
 # Functions, so that a layout's fields type-check as the values that they hold.
 def U32() -> Any:
     """An unsigned integer of four bytes."""
@@ -79,8 +93,8 @@ def U32() -> Any:
 
 
 def U64() -> Any:
-    """An unsigned integer of eight bytes: aligned to eight, what a power failure cannot tear."""
-    return _Unsigned(8)
+    """An unsigned integer of a word."""
+    return _Unsigned(WORD)
 
 
 def Bytes(size: int) -> Any:

@@ -30,7 +30,7 @@ from ...models.verbs import FileRegion
 from ...sim.bytespace import LINE_BYTES, PAGE_BYTES, round_up
 from ...sim.errors import InputError, Mistake
 from ..guarantees import Claims
-from ..layout import U32, U64, Layout
+from ..layout import U32, U64, WORD, Layout
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from ..parts.rpc import PATIENCE, Connection, Listener
@@ -38,7 +38,6 @@ from ..scheme import OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
 SLOTS = 16
-WORD = 8
 
 
 class OpenFile(Layout):

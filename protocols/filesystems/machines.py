@@ -29,7 +29,7 @@ from ..scheme import OperationFailed, OutcomeUnknown, Request, Role, Scheme
 
 Code = Generator[Any, Any, Any]
 
-WORD, PAGE_BYTES = 8, 4096
+PAGE_BYTES = 4096
 SLOTS = 16
 """Receive buffers of a queue pair for updates that come as messages."""
 
@@ -216,16 +216,6 @@ class ToldService(Service):
     def answer(self, thread: Thread, end: ServiceEnd) -> Code:
         """The reply after all."""
         yield from super().reply(thread, end, self.primitive.step(self.primitive.complete))
-
-
-def word(number: int) -> bytes:
-    """Eight bytes, which last as a whole or not at all."""
-    return number.to_bytes(WORD, "little")
-
-
-def number_in(data: bytes) -> int:
-    """The number in such bytes."""
-    return int.from_bytes(data, "little")
 
 
 def fill(memory: MemoryDevice, address: int, item_bytes: int, count: int, item: Callable[[int], bytes]) -> None:

@@ -35,14 +35,13 @@ from ...models.primitives.order import Range
 from ...models.system import Node, System
 from ...sim.bytespace import LINE_BYTES, round_up
 from ..guarantees import Claims
-from ..layout import U32, U64, Block, Layout, Rest
+from ..layout import U32, U64, WORD, Block, Layout, Rest, number_in, word_of
 from ..naming import Option
 from ..parts.rpc import Handler, Listener
 from ..scheme import OperationFailed, Request, Role, Scheme, Sizes
 from .machines import (
     FAILURES,
     PAGE_BYTES,
-    WORD,
     Code,
     DataLink,
     FileClient,
@@ -52,9 +51,7 @@ from .machines import (
     check_place,
     check_refusal,
     fill,
-    number_in,
     replies,
-    word,
 )  # fmt: skip
 
 Handlers = Mapping[type[Layout], Handler]
@@ -232,12 +229,12 @@ class Nvfs(Scheme, name="nvfs"):
         def on_add_block(self, thread: Thread, request: AddBlock) -> Code:
             """Give out a block that nobody has."""
             block = yield from thread.load(self.given, WORD)
-            yield from self.journal(thread, self.given, word(number_in(block) + 1))
+            yield from self.journal(thread, self.given, word_of(number_in(block) + 1))
             return block
 
         def on_complete(self, thread: Thread, request: Complete) -> Code:
             """The file has another block."""
-            yield from self.journal(thread, self.file(request.file), word(request.block))
+            yield from self.journal(thread, self.file(request.file), word_of(request.block))
             return DONE
 
         def on_locate(self, thread: Thread, request: Locate) -> Code:
@@ -334,8 +331,8 @@ class Nvfs(Scheme, name="nvfs"):
         for data_node in nodes:
             fill(data_node.pm, data_node.blocks, self.block_room, len(names), partial(block_of, data_node.number))
         name_node = self.name_node
-        fill(name_node.pm, name_node.files, LINE_BYTES, len(names), word)
-        fill(name_node.pm, name_node.given, LINE_BYTES, 1, lambda _: word(len(names)))
+        fill(name_node.pm, name_node.files, LINE_BYTES, len(names), word_of)
+        fill(name_node.pm, name_node.given, LINE_BYTES, 1, lambda _: word_of(len(names)))
 
     @override
     def probe(self, object: Hashable) -> Request:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...sim.bytespace import round_up
+from ..layout import word_of
 from ..parts.onesided import VerbsError
 from .messages import NodeWire
 from .node import OwnerNode
@@ -25,7 +26,6 @@ from .records import (
     TransactionCall,
     areas_of,
     packed_areas,
-    word,
 )  # fmt: skip
 
 Code = Generator[Any, Any, Any]
@@ -167,19 +167,19 @@ class HotpotNode(OwnerNode):
         for turn, page in enumerate(work.written):
             yield from self.persist(thread, self.dirty_page(turn, page), self.room.value_bytes)
         at = OwnRecord.offset_of("areas")
-        yield from thread.store(self.own + at, word(len(work.written)))
+        yield from thread.store(self.own + at, word_of(len(work.written)))
         yield from thread.store(self.own + OwnRecord.size, packed_areas(work.written))
         yield from self.persist(thread, self.own + at, OwnRecord.size - at + len(work.written) * DirtyArea.size)
-        yield from self.put(thread, self.own, word(work.id))
+        yield from self.put(thread, self.own, word_of(work.id))
 
     def mark_own(self, thread: Thread, work: Work) -> Code:
         """All owners have committed: nothing of it is to be committed again."""
         if work.written:
-            yield from self.put(thread, self.own + OwnRecord.offset_of("marked"), word(work.id))
+            yield from self.put(thread, self.own + OwnRecord.offset_of("marked"), word_of(work.id))
 
     def delete_own(self, thread: Thread, work: Work) -> Code:
         """The record is none any more."""
-        yield from self.put(thread, self.own + OwnRecord.offset_of("done"), word(work.id))
+        yield from self.put(thread, self.own + OwnRecord.offset_of("done"), word_of(work.id))
 
     # three phases -----------------------------------------------------------------------------------------------------
     def run(self, thread: Thread, work: Work) -> Code:
@@ -383,7 +383,7 @@ class HotpotNode(OwnerNode):
     def execute_again(self, thread: Thread, work: Work) -> Code:
         """All phases of the transaction in the own record; of one that all have committed the last one."""
         marked = yield from thread.load(self.own + OwnRecord.offset_of("marked"), 8)
-        if marked == word(work.id):
+        if marked == word_of(work.id):
             yield from self.release(thread, work)
         else:
             yield from self.run(thread, work)

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...sim.bytespace import round_up
-from ..layout import Layout
+from ..layout import Layout, word_of
 from .holder import HolderNode
 from .messages import SLOTS, Calls, NodeInbox
 from .records import (
@@ -23,7 +23,6 @@ from .records import (
     TransactionCall,
     areas_of,
     packed_areas,
-    word,
 )
 
 Code = Generator[Any, Any, Any]
@@ -197,7 +196,7 @@ class OwnerNode(HolderNode):
         yield from thread.store(record + at, head[at:])
         yield from thread.store(record + RedoRecord.size, packed_areas(pages))
         yield from self.persist(thread, record + at, RedoRecord.size - at + len(pages) * DirtyArea.size)
-        yield from self.put(thread, record, word(held.id))
+        yield from self.put(thread, record, word_of(held.id))
 
     def void_record(self, thread: Thread, key: Key) -> Code:
         """The record is none any more, and its transaction was not released."""
@@ -234,7 +233,7 @@ class OwnerNode(HolderNode):
         held = self.held[key]
         held.state = state
         if held.group.written:
-            yield from self.put(thread, self.record(key) + RedoRecord.offset_of("state"), word(state))
+            yield from self.put(thread, self.record(key) + RedoRecord.offset_of("state"), word_of(state))
 
     # phase 2 ----------------------------------------------------------------------------------------------------------
     def commit(self, thread: Thread, key: Key) -> Code:
@@ -269,7 +268,7 @@ class OwnerNode(HolderNode):
         if held is None:
             return
         if held.group.written:
-            yield from self.put(thread, self.record(key) + RedoRecord.offset_of("done"), word(held.id))
+            yield from self.put(thread, self.record(key) + RedoRecord.offset_of("done"), word_of(held.id))
             self.released[key] = held.id
         self.forget(key)
 
@@ -322,7 +321,7 @@ class OwnerNode(HolderNode):
         if max(states, default=0) < State.COMMITTING:
             for key in mine:
                 yield from self.drop(thread, key)
-        return word(max(states, default=0))
+        return word_of(max(states, default=0))
 
     # after a failure: what the records say ----------------------------------------------------------------------------
     @override

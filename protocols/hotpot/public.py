@@ -29,12 +29,13 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...models.system import Node
+from ..layout import word_of
 from ..naming import Option
 from ..parts.onesided import VerbsError
 from .commit import TURNS, HotpotNode, Work
 from .node import Key
 from .pages import SharedPages
-from .records import MessageKind, OwnRecord, PageGroup, PageLost, RedoRecord, State, packed_areas, word
+from .records import MessageKind, OwnRecord, PageGroup, PageLost, RedoRecord, State, packed_areas
 
 Code = Generator[Any, Any, Any]
 
@@ -86,15 +87,15 @@ class PublicNode(HotpotNode):
             yield from self.send_copies(thread, home, groups[home].written, ())
             for page in groups[home].written:
                 self.promoted ^= {page}
-                yield from self.put(thread, self.pointers + page // self.nodes * 8, word(page in self.promoted))
+                yield from self.put(thread, self.pointers + page // self.nodes * 8, word_of(page in self.promoted))
 
     # what is not flushed, and copies of the page before ---------------------------------------------------------------
     @override
     def write_own(self, thread: Thread, work: Work) -> Code:
         at = OwnRecord.offset_of("areas")
-        yield from thread.store(self.own + at, word(len(work.written)))
+        yield from thread.store(self.own + at, word_of(len(work.written)))
         yield from thread.store(self.own + OwnRecord.size, packed_areas(work.written))
-        yield from thread.store(self.own, word(work.id))
+        yield from thread.store(self.own, word_of(work.id))
 
     @override
     def mark_own(self, thread: Thread, work: Work) -> Code:
@@ -102,7 +103,7 @@ class PublicNode(HotpotNode):
 
     @override
     def delete_own(self, thread: Thread, work: Work) -> Code:
-        yield from thread.store(self.own + OwnRecord.offset_of("done"), word(work.id))
+        yield from thread.store(self.own + OwnRecord.offset_of("done"), word_of(work.id))
 
     @override
     def note(self, thread: Thread, key: Key, state: State) -> Code:
@@ -112,7 +113,7 @@ class PublicNode(HotpotNode):
             return
         held.state = state
         if held.group.written:
-            yield from thread.store(self.record(key) + RedoRecord.offset_of("state"), word(state))
+            yield from thread.store(self.record(key) + RedoRecord.offset_of("state"), word_of(state))
 
     @override
     def new_in_copies(self, thread: Thread, pages: Sequence[int], sources: Sequence[int]) -> Code:
@@ -179,7 +180,7 @@ class PublicNode(HotpotNode):
     def recover(self, thread: Thread) -> Code:
         """Where the pages are: no record is read."""
         for row in range(self.scheme.rows):
-            if (yield from thread.load(self.pointers + row * 8, 8)) != word(0):
+            if (yield from thread.load(self.pointers + row * 8, 8)) != word_of(0):
                 self.promoted.add(row * self.nodes + self.number)
 
 

@@ -139,11 +139,6 @@ class PageAsk(Layout):
     id = U64()
 
 
-def word(number: int) -> bytes:
-    """Eight bytes, which last as a whole or not at all."""
-    return number.to_bytes(8, "little")
-
-
 def areas_of(data: bytes, count: int) -> list[int]:
     """The pages that areas name."""
     return [DirtyArea.unpack(data[at * DirtyArea.size :]).page for at in range(count)]

@@ -8,7 +8,8 @@ from typing import Any
 from typing_extensions import override
 
 from ...sim.bytespace import round_up
-from .shape import WORD, Shape, ShapeClient, ShapeSession
+from ..layout import WORD
+from .shape import Shape, ShapeClient, ShapeSession
 
 Code = Generator[Any, Any, Any]
 

@@ -15,13 +15,13 @@ from ...models.primitives.messages import TRAILER, TRAILER_BYTES
 from ...models.system import Node, System
 from ...sim.bytespace import round_up
 from ...sim.errors import InputError, Mistake
+from ..layout import WORD
 from ..naming import Option
 from ..parts.rpc import Connection, Listener
 from ..scheme import ANY_PRIMITIVE, OutcomeUnknown, Request, Role, Scheme, Sizes
 
 Code = Generator[Any, Any, Any]
 
-WORD = 8
 TAGGED = 6
 """Bytes of a value in a word that carries a version as well."""
 SLOTS = 16

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ..layout import WORD, number_in
 from .btree import (
     ENTRIES,
     LINK,
-    WORD,
     BTree,
     NodeChange,
     NodeContent,
@@ -19,7 +19,6 @@ from .btree import (
     NodeVisit,
     chunks,
     merged,
-    number_in,
     split,
 )
 from .trees import TreeStructure

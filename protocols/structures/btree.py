@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
-from ..layout import U32, U64, Block, Layout
+from ..layout import U32, U64, WORD, Block, Layout, number_in, word_of
 from ..scheme import OperationFailed
 from .bulk import grown, places_of
 from .loading import LoadedItems
@@ -28,8 +28,6 @@ from .structure import Algorithm, Operation
 from .vectors import Vector
 
 Code = Generator[Any, Any, Any]
-
-WORD = 8
 
 
 class NodeHead(Layout):
@@ -49,16 +47,6 @@ class NodeEntry(Layout):
 
 LINK = NodeHead.size
 ENTRIES = LINK + WORD
-
-
-def word_of(number: int) -> bytes:
-    """A number, most often an address, as it lies in memory."""
-    return number.to_bytes(WORD, "little")
-
-
-def number_in(word: bytes) -> int:
-    """The number that a word holds."""
-    return int.from_bytes(word, "little")
 
 
 def chunks(data: bytes) -> list[bytes]:

@@ -18,8 +18,8 @@ import numpy as np
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, round_up
-from ..layout import U64, Layout, Rest
-from .records import WORD, bucket_of, buckets_of, show, values_as_words, words_of
+from ..layout import U64, WORD, Layout, Rest
+from .records import bucket_of, buckets_of, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, Space
 from .structure import Algorithm, Operation, Structure

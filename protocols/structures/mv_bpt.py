@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from .btree import ENTRIES, WORD, BTree, NodeContent, NodeEntry, NodeVisit, chunks, merged, number_in
+from ..layout import WORD, number_in
+from .btree import ENTRIES, BTree, NodeContent, NodeEntry, NodeVisit, chunks, merged
 from .trees import TreeStructure
 
 Code = Generator[Any, Any, Any]

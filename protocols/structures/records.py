@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...sim.bytespace import LINE_BYTES, round_up
+from ..layout import WORD
 from .space import Image
 
-WORD = 8
 Words = npt.NDArray[np.uint64]
 
 

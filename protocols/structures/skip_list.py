@@ -21,8 +21,8 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, round_up
-from ..layout import U64, Layout
-from .records import WORD, Words, padded, show, values_as_words, words_of
+from ..layout import U64, WORD, Layout
+from .records import Words, padded, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, LoadedNode, Range, Space
 from .structure import Algorithm, Operation, Structure

@@ -17,10 +17,10 @@ import numpy as np
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, round_up
-from ..layout import U32, U64, Layout, Rest
+from ..layout import U32, U64, WORD, Layout, Rest
 from ..objects import OPENING
 from ..parts.tables import SMALLBANK
-from .records import WORD, padded, show, values_as_words, words_of
+from .records import padded, show, values_as_words, words_of
 from .source import RNVM
 from .space import Image, Space
 from .structure import Algorithm, Operation, Structure

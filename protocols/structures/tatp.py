@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ..guarantees import Claims
+from ..layout import WORD
 from ..parts.tables import TATP
 from .bpt import Bpt
-from .btree import WORD
 from .space import Image, Space
 from .structure import Algorithm, Operation, Structure
 from .vectors import FINDS

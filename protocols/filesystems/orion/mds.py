@@ -11,20 +11,17 @@ from ....models.cpu import Thread
 from ....models.persist.service import Service
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES
-from ...layout import U32, U64, Layout
+from ...layout import U32, U64, WORD, Layout, number_in, word_of
 from ...parts.rpc import Listener
 from ...scheme import Role
 from ..machines import (
     FAILURES,
     PAGE_BYTES,
     SLOTS,
-    WORD,
     Code,
     DataLink,
     check_refusal,
-    number_in,
     slot_bytes,
-    word,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ PATIENCE = "600 ms"
 67 ms (IBTA 9.7.6.1.3 with timeout 14 and 7 retries)."""
 DROPPED = b"dropped"
 """The reply to a commit that was not appended."""
-NOTED = word(1)
+NOTED = word_of(1)
 """What a data store notes of a page that it has flushed, and tells the mds."""
 
 
@@ -147,8 +144,8 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         """Give out pages that nobody has."""
         yield from self.shut_out(thread)
         first = number_in((yield from thread.load(self.given, WORD)))
-        yield from self.persist(thread, lambda of: of.given, word(first + request.pages))
-        return word(first)
+        yield from self.persist(thread, lambda of: of.given, word_of(first + request.pages))
+        return word_of(first)
 
     def on_commit(self, thread: Thread, request: Commit) -> Code:
         """Append an entry, once the data stores have acknowledged its page where that is awaited."""
@@ -174,7 +171,7 @@ class OrionMetadata(Role, memory=("dram", "pm"), cores=2, counted_by="mds"):
         """The entry, then the file's tail."""
         number = LogEntry.unpack(entry).number
         yield from self.persist(thread, lambda of: of.entry(tail), entry)
-        yield from self.persist(thread, lambda of: of.tail(number), word(tail))
+        yield from self.persist(thread, lambda of: of.tail(number), word_of(tail))
 
     def acknowledged(self, thread: Thread, page: int) -> Code:
         """Wait for a page's acknowledgements by all data stores that are not lost; whether they have come."""

@@ -44,6 +44,7 @@ from ....models.system import Node, System
 from ....models.verbs import QueuePair
 from ....sim.bytespace import LINE_BYTES, round_up
 from ...guarantees import Claims, Condition
+from ...layout import WORD, number_in, word_of
 from ...naming import Option
 from ...parts.listening import Listening
 from ...parts.onesided import Poster
@@ -52,7 +53,6 @@ from ...scheme import OperationFailed, Request, Role, Scheme, Sizes
 from ..machines import (
     FAILURES,
     PAGE_BYTES,
-    WORD,
     Code,
     DataLink,
     FileClient,
@@ -62,9 +62,7 @@ from ..machines import (
     check_place,
     check_refusal,
     fill,
-    number_in,
     replies,
-    word,
 )  # fmt: skip
 from .mds import DROPPED, NOTED, NOTES, Appended, Commit, LogEntry, OrionMetadata, PageChunk
 
@@ -318,9 +316,9 @@ class Orion(Scheme, name="orion"):
             fill(ds.pm, ds.pages, self.page_room, len(names), lambda page: objects[names[page]])
             fill(ds.pm, ds.notes, LINE_BYTES, lines, lambda line: NOTED * min(NOTES, len(names) - line * NOTES))
         for mds in self.roles["mds"]:
-            fill(mds.pm, mds.tails, LINE_BYTES, len(names), lambda number: word(number + 1))
+            fill(mds.pm, mds.tails, LINE_BYTES, len(names), lambda number: word_of(number + 1))
             fill(mds.pm, mds.log, LINE_BYTES, len(names), entry_of)
-            fill(mds.pm, mds.given, LINE_BYTES, 1, lambda _: word(len(names)))
+            fill(mds.pm, mds.given, LINE_BYTES, 1, lambda _: word_of(len(names)))
         self.roles["mds"][0].last = len(names)
 
     @override

@@ -34,13 +34,13 @@ from ....models.verbs.opcodes import KIND
 from ....sim.bytespace import LINE_BYTES, round_up
 from ....sim.errors import InputError, Mistake
 from ...guarantees import Claims, Condition
-from ...layout import U32, U64, Block, Layout, Rest
+from ...layout import U32, U64, WORD, Block, Layout, Rest
 from ...naming import Option
 from ...parts.onesided import Poster, VerbsError
 from ...parts.rpc import PATIENCE, Listener
 from ...scheme import Request, Role, Scheme, Sizes
 from ..calling import CallingClient, ObjectGet, ObjectPut
-from .offload import WORD, AdapterChain, ChainBroken, ChainHop
+from .offload import AdapterChain, ChainBroken, ChainHop
 
 Code = Generator[Any, Any, Any]
 LOCKED, FREE = 1, 0

@@ -39,13 +39,13 @@ from ....models.verbs import (
 from ....models.verbs.cross_channel import encode
 from ....models.verbs.work import PacketOrder
 from ....sim.bytespace import LINE_BYTES, round_up
+from ...layout import WORD
 
 if TYPE_CHECKING:
     from .hyperloop import ChainReplica
 
 Code = Generator[Any, Any, Any]
 
-WORD = 8
 ANSWER = "600 ms"
 """How long the head waits for an answer: longer than an adapter takes to give up on a dead peer, which is 8 times 67 ms
 (IBTA 9.7.6.1.3 with timeout 14 and 7 retries)."""

@@ -13,7 +13,7 @@ from ....models.persist.requester import PrimitiveFailed, PrimitiveRequester
 from ....models.persist.service import Service
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES, round_up
-from ...layout import Layout
+from ...layout import WORD, Layout
 from ...parts.onesided import VerbsError
 from ...parts.rpc import PATIENCE, Connection, Listener
 from ...scheme import Role
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .mojim import Mojim
 
 Code = Generator[Any, Any, Any]
-WORD = 8
 
 
 class MojimMachine(Role, memory=("dram", "pm"), cores=5):

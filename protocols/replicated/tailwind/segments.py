@@ -12,7 +12,7 @@ from ....models.cpu import Thread
 from ....models.persist.service import Service
 from ....models.system import Node
 from ....sim.bytespace import LINE_BYTES, round_up
-from ...layout import U32, U64, Layout, Rest
+from ...layout import U32, U64, WORD, Layout, Rest
 from ...parts.rpc import Listener
 from ...scheme import Role, Sizes
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .tailwind import Tailwind
 
 Code = Generator[Any, Any, Any]
-WORD = 8
 NONE, OPEN, CLOSED = 0, 1, 2
 SPARE_SEGMENTS = 4
 """For primaries that begin again: each begins a segment of its own. After more of them puts may be refused."""

@@ -9,7 +9,8 @@ from rpsim.models.cpu import Thread
 from rpsim.protocols.hotpot.commit import HotpotNode, Work
 from rpsim.protocols.hotpot.hotpot import Hotpot
 from rpsim.protocols.hotpot.node import HeldLocks, Key
-from rpsim.protocols.hotpot.records import DirtyArea, NodeMessage, RedoRecord, State, packed_areas, word
+from rpsim.protocols.hotpot.records import DirtyArea, NodeMessage, RedoRecord, State, packed_areas
+from rpsim.protocols.layout import word_of
 from rpsim.protocols.scheme import Role
 
 Code = Generator[Any, Any, Any]
@@ -41,7 +42,7 @@ class IdWithRecord(Hotpot, name="hotpot-twin-id-with-record"):
             yield from self.flush_data(thread, held)
             record, pages, at = self.record(key), held.group.written, RedoRecord.offset_of("state")
             head = RedoRecord.pack(id=0, done=0, state=State.NEW, buffer=held.buffer, areas=len(pages), unused=b"")
-            yield from thread.store(record, word(held.id))
+            yield from thread.store(record, word_of(held.id))
             yield from thread.store(record + at, head[at:])
             yield from thread.store(record + RedoRecord.size, packed_areas(pages))
             yield from self.persist(thread, record, RedoRecord.size + len(pages) * DirtyArea.size)
@@ -90,14 +91,14 @@ class StateNotFlushed(Hotpot, name="hotpot-twin-state-not-flushed"):
             held = self.held[key]
             held.state = state
             if held.group.written:
-                yield from thread.store(self.record(key) + RedoRecord.offset_of("state"), word(state))
+                yield from thread.store(self.record(key) + RedoRecord.offset_of("state"), word_of(state))
 
         def end(self, thread: Thread, key: Key) -> Code:
             held = self.held.get(key)
             if held is None:
                 return
             if held.group.written:
-                yield from thread.store(self.record(key) + RedoRecord.offset_of("done"), word(held.id))
+                yield from thread.store(self.record(key) + RedoRecord.offset_of("done"), word_of(held.id))
                 self.released[key] = held.id
             self.forget(key)
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rpsim.protocols.layout import WORD, number_in
 from rpsim.protocols.scheme import OperationFailed
 from rpsim.protocols.structures.binary import BinaryTree, TreeNode
 from rpsim.protocols.structures.bpt import Bpt
 from rpsim.protocols.structures.bst import Bst
-from rpsim.protocols.structures.btree import ENTRIES, LINK, WORD, BTree, NodeEntry, NodeHead, chunks, number_in
+from rpsim.protocols.structures.btree import ENTRIES, LINK, BTree, NodeEntry, NodeHead, chunks
 from rpsim.protocols.structures.mv_bpt import MvBpt
 from rpsim.protocols.structures.mv_bst import MvBst
 from rpsim.protocols.structures.structure import Algorithm, Operation

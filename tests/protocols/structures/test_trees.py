@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rpsim.protocols.layout import word_of
 from rpsim.protocols.structures.bpt import Bpt
 from rpsim.protocols.structures.bst import Bst
-from rpsim.protocols.structures.btree import BTree, NodeContent, NodeEntry, split, word_of
+from rpsim.protocols.structures.btree import BTree, NodeContent, NodeEntry, split
 from rpsim.protocols.structures.mv_bpt import MvBpt
 from rpsim.protocols.structures.mv_bst import MvBst
 from rpsim.protocols.structures.structure import Algorithm, Operation
