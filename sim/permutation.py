@@ -19,7 +19,7 @@ class Permutation:
         self.n = n
         self._bits = max(1, -(-(n - 1).bit_length() // 2))
         self._half = (1 << self._bits) - 1
-        self._keys = [_mixed(seed * _ROUNDS + turn) for turn in range(_ROUNDS)]
+        self._keys = [mixed(seed * _ROUNDS + turn) for turn in range(_ROUNDS)]
 
     def __call__(self, number: int) -> int:
         """The number that the permutation maps ``number`` to."""
@@ -27,7 +27,7 @@ class Permutation:
         while True:
             left, right = number >> self._bits, number & self._half
             for key in self._keys:
-                left, right = right, left ^ (_mixed(right ^ key) & self._half)
+                left, right = right, left ^ (mixed(right ^ key) & self._half)
             number = left << self._bits | right
             if number < self.n:
                 return number
@@ -38,7 +38,7 @@ class Permutation:
         while True:
             left, right = number >> self._bits, number & self._half
             for key in reversed(self._keys):
-                left, right = right ^ (_mixed(left ^ key) & self._half), left
+                left, right = right ^ (mixed(left ^ key) & self._half), left
             number = left << self._bits | right
             if number < self.n:
                 return number
@@ -48,8 +48,8 @@ class Permutation:
             raise ValueError(f"{number} is none of the {self.n} numbers")
 
 
-def _mixed(number: int) -> int:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA'14)."""
+def mixed(number: int) -> int:
+    """A number of 64 bits that looks random: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA'14)."""
     number = (number + 0x9E3779B97F4A7C15) & _MASK
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK

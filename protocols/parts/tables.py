@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from ...sim.permutation import mixed
+
 
 class Row(NamedTuple):
     """A row: its table, and its key there."""
@@ -68,7 +70,7 @@ class _Tatp(BenchmarkTables):
     @override
     def there(self, customer: int) -> Iterator[int]:
         """As often as the description has it, section 3.2: each number as likely as any other."""
-        draw = _hash(customer)
+        draw = mixed(customer)
         yield self.number(customer, SUBSCRIBER)
         infos, draw = _chosen(draw, FACILITIES, at_least=1)
         yield from (self.number(customer, ACCESS_INFO, one) for one in infos)
@@ -102,22 +104,12 @@ TATP = _Tatp(
 TABLES = {one.name: one for one in (SMALLBANK, TATP)}
 """By the benchmark's name."""
 
-_MASK = (1 << 64) - 1
-
-
-def _hash(number: int) -> int:
-    """A number that looks like a random one: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA'14)."""
-    number = (number + 0x9E3779B97F4A7C15) & _MASK
-    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
-    return number ^ (number >> 31)
-
 
 def _chosen(draw: int, of: int, at_least: int) -> tuple[list[int], int]:
     """Some of ``of`` numbers, how many and which by ``draw``; and the next draw."""
-    count, draw = at_least + draw % (of + 1 - at_least), _hash(draw)
+    count, draw = at_least + draw % (of + 1 - at_least), mixed(draw)
     left, found = list(range(of)), []
     for _ in range(count):
         found.append(left.pop(draw % len(left)))
-        draw = _hash(draw)
+        draw = mixed(draw)
     return sorted(found), draw
