@@ -18,6 +18,7 @@ from typing_extensions import override
 from ...models.cpu import Thread
 from ...models.memory.devices import MemoryDevice
 from ...models.system import Node
+from ...sim.bytespace import LINE_BYTES
 from ..layout import U32, U64, Bytes, Layout
 from ..parts.index import ENTRY_BYTES, Entry, Location
 from ..parts.kv import KvScheme, KvServer, Region
@@ -25,7 +26,6 @@ from .forca import Forca, Get, Put
 
 Code = Generator[Any, Any, Any]
 
-LINE_BYTES = 64
 OBJECT_BYTES = 3 * LINE_BYTES
 IN_PROGRESS, VALID = 0, 1
 
