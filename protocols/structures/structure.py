@@ -131,8 +131,8 @@ class StructureMode(Mode):
         """Raise InputError where this structure does not go on this mode."""
 
 
-class _OverPrimitive:
-    """The attribute ``over_primitive`` of a structure: the same, over whatever primitive its name says."""
+class _OverItsPrimitive:
+    """The attribute ``over_primitive`` of a structure: a class like it, over the primitive that its name will say."""
 
     def __get__(self, structure: object, kind: type[Structure]) -> type[Structure]:
         made = vars(kind).get("_with_primitive")
@@ -151,7 +151,7 @@ class Structure(Scheme):
 
     on = StructureMode
     one_writer = True
-    over_primitive = _OverPrimitive()
+    over_primitive = _OverItsPrimitive()
     claims: ClassVar[Claims] = {}
     """Its own, beside the mode's."""
     algorithm: ClassVar[type[Algorithm]]
