@@ -87,7 +87,7 @@ class Role:
 
     @override
     def __init_subclass__(cls, **needs: Any) -> None:
-        """``needs`` are any of the thirteen attributes above; what is not given is as in the class derived from."""
+        """``needs`` are any of the attributes above; what is not given is as in the class derived from."""
         super().__init_subclass__()
         if needs.get("invokes"):
             needs.setdefault("many", True)
@@ -221,10 +221,8 @@ class Role:
         return not (cls.passive or cls.invokes)
 
 
-_NEEDS = (
-    "cores", "memory", "software", "many", "passive", "invokes", "served", "per_client", "background", "core_type",
-    "counted_by", "at_least_by", "hosts",
-)  # fmt: skip
+_NEEDS = tuple(Role.__annotations__)
+"""What a role says by keywords: the attributes that :class:`Role` declares."""
 ANY_PRIMITIVE = ""
 """The ``over`` of a scheme whose name has to say the primitive."""
 
