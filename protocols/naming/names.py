@@ -8,7 +8,7 @@
     OPTIONS := "[" option "=" choice {"," option "=" choice} "]"
 
 ``of``, ``by`` and ``into`` are the options of the system that are called so: ``chain of 3`` is ``chain[of=3]``.
-:func:`rpsim.protocols.scheme.scheme` looks up what the words mean.
+:func:`rpsim.protocols.registry.scheme` looks up what the words mean.
 """
 
 from __future__ import annotations

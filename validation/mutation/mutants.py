@@ -19,7 +19,9 @@ from .operators import Change, blocks, changes
 
 _NOT_MUTATED = ("scheme", "guarantees", "layout", "placement", "failures")
 """Modules of ``protocols/`` that are no protocol; of two copies of ``failures`` no failure equals one of the other."""
-_PROTOCOLS = Scheme.__module__.rpartition(".")[0]
+_PROTOCOLS = scheme_named.__module__.rpartition(".")[0]
+_INTERFACE = Scheme.__module__.rpartition(".")[0]
+"""The package of what a scheme and a role are: no protocol either."""
 
 
 def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
@@ -37,7 +39,7 @@ def modules_of(scheme: type[Scheme]) -> list[ModuleType]:
             other = getattr(value, "__module__", None)
             if isinstance(other, str) and other not in seen and package and _package(other) == package:
                 visit(other)
-        if name.rpartition(".")[2] not in _NOT_MUTATED:
+        if name.rpartition(".")[2] not in _NOT_MUTATED and name.rpartition(".")[0] != _INTERFACE:
             found.append(name)
 
     for name in names[::-1]:
@@ -53,7 +55,11 @@ def _of_mode(scheme: type[Scheme]) -> list[str]:
         return []
     kinds = [mode, *getattr(mode, "role_types", {}).values()]
     found = dict.fromkeys(one.__module__ for kind in kinds for one in kind.__mro__)
-    return [name for name in found if _package(name) == _PROTOCOLS and name.rpartition(".")[0] != _PROTOCOLS]
+    return [
+        name
+        for name in found
+        if _package(name) == _PROTOCOLS and name.rpartition(".")[0] not in (_PROTOCOLS, _INTERFACE)
+    ]
 
 
 def _own(scheme: type[Scheme]) -> list[ModuleType]:
