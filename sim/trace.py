@@ -22,6 +22,8 @@ NEVER = 1 << 62
 """Later than any instant."""
 RELEASE = "atomic-write-releases"
 """The rule (``models.durability.rules``) behind the edges of ``Chunk.behind``, unless the channel names another."""
+ChannelPrefixes = tuple[tuple[int, int], ...]
+"""Chunks of several channels: (channel, how many of its first chunks) pairs."""
 
 
 class Stage(IntEnum):
@@ -67,8 +69,8 @@ class Chunk:
     """The rule by which it was first certainly visible."""
     flushed_ps: Mapping[int, int] = _UNFLUSHED
     """By line: from when on a completed flush had certainly put this line of it into the memory's queue."""
-    behind: tuple[tuple[int, int], ...] = ()
-    """Release edges (channel, count): this chunk is visible only if the first ``count`` chunks of the channel are."""
+    behind: ChannelPrefixes = ()
+    """Release edges: this chunk is visible only if those are."""
 
     kept_ps: int = 0
     """Until when whoever accepted it keeps it for certain: before that it is nowhere else, however fast others are."""
@@ -180,7 +182,7 @@ class Trace:
         path: str,
         writer: str,
         reached_ps: list[int],
-        behind: tuple[tuple[int, int], ...] = (),
+        behind: ChannelPrefixes = (),
     ) -> Chunk:
         """Record a chunk; ``reached_ps`` may be filled in later by the component that moves it on."""
         chunks = self.channels[channel].chunks

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypedDict
 
 from typing_extensions import override
 
-from ...sim.trace import NEVER, Chunk, Stage, Trace
+from ...sim.trace import NEVER, ChannelPrefixes, Chunk, Stage, Trace
 from ..durability.places import Path
 from ..memory.devices import Destination, MemoryDevice
 from ..pcie.credits import PostedCredits
@@ -27,14 +27,12 @@ _NOWHERE = (NEVER,) * 4
 
 HOST = Destination()
 """All memory behind the root complex."""
-Behind = tuple[tuple[int, int], ...]
-"""Release edges of a write: (channel of the trace, how many of its first chunks are visible before)."""
 
 
 class WriteOrder(TypedDict, total=False):
     """What :meth:`AttachedMemory.dma_write` takes by name, for a memory that hands it on."""
 
-    behind: Behind
+    behind: ChannelPrefixes
     late_ps: int
     not_before_ps: int
     credits: PostedCredits | None
@@ -83,7 +81,7 @@ class AttachedMemory(ABC):
         transit_ps: int,
         arrive_ps: int,
         *,
-        behind: Behind = (),
+        behind: ChannelPrefixes = (),
         late_ps: int = 0,
         not_before_ps: int = 0,
         credits: PostedCredits | None = None,
@@ -115,7 +113,9 @@ class AttachedMemory(ABC):
             at += size
         return visible_ps
 
-    def accept(self, offset: int, data: bytes, channel: int, writer: str, at_ps: int, behind: Behind) -> Chunk | None:
+    def accept(
+        self, offset: int, data: bytes, channel: int, writer: str, at_ps: int, behind: ChannelPrefixes
+    ) -> Chunk | None:
         """An adapter has accepted a write that has to wait there: record it, if it may outlive a power failure."""
         device = self.device
         if not device.traced:
@@ -174,7 +174,7 @@ class AttachedMemory(ABC):
         """When a fence behind the write-backs of this line goes on; 0 where it waits for nothing."""
         return 0
 
-    def posted(self, stores: int) -> Behind:
+    def posted(self, stores: int) -> ChannelPrefixes:
         """(channel, number) of a core's posted stores so far that a read of the device pushes, none of which a
         write-combining buffer may still hold; ``stores`` is the channel of its other stores.
         """
@@ -201,7 +201,14 @@ class AttachedMemory(ABC):
         return data, self.trace.observed(device.number, offset, length, max(now_ps, device.space.caught_up_ps))
 
     def write(
-        self, offset: int, data: bytes, channel: int, path: Path, writer: str, reached: list[int], behind: Behind = ()
+        self,
+        offset: int,
+        data: bytes,
+        channel: int,
+        path: Path,
+        writer: str,
+        reached: list[int],
+        behind: ChannelPrefixes = (),
     ) -> None:
         """Let bytes appear when they are visible, and trace them if they may outlive a power failure.
 

@@ -12,14 +12,14 @@ from typing import ClassVar, Protocol
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, lines
-from ...sim.trace import Chunk
+from ...sim.trace import ChannelPrefixes, Chunk
 from ..durability.places import Path
 from ..durability.rules import Target
 from ..memory.devices import Destination, MemoryDevice
 from ..pcie.credits import PostedCredits
 from ..pcie.peers import PeerDevice
 from ..profiles.parameters.storage import PeerParameters
-from .attached import AttachedMemory, Behind
+from .attached import AttachedMemory
 from .fillbuffers import FillBuffers
 from .rootcomplex import RootComplex
 
@@ -86,7 +86,7 @@ class BesideAdapter(AttachedMemory):
         transit_ps: int,
         arrive_ps: int,
         *,
-        behind: Behind = (),
+        behind: ChannelPrefixes = (),
         late_ps: int = 0,
         not_before_ps: int = 0,
         credits: PostedCredits | None = None,
@@ -154,7 +154,7 @@ class BesideAdapter(AttachedMemory):
         return queued_ps
 
     @override
-    def posted(self, stores: int) -> Behind:
+    def posted(self, stores: int) -> ChannelPrefixes:
         channel = self._mmio.get(stores)
         if channel is None:
             return ()

@@ -8,13 +8,13 @@ from itertools import repeat
 from typing_extensions import override
 
 from ...sim.bytespace import LINE_BYTES, lines
-from ...sim.trace import NEVER, Chunk, Stage
+from ...sim.trace import NEVER, ChannelPrefixes, Chunk, Stage
 from ..durability.places import Domain, Path
 from ..memory.devices import MemoryDevice
 from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.parameters.memory import MediaParameters
-from .attached import AttachedMemory, Behind
+from .attached import AttachedMemory
 from .cacheset import LINE_BITS, line_key
 from .fillbuffers import FillBuffers
 from .llc import insert
@@ -46,7 +46,7 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         transit_ps: int,
         arrive_ps: int,
         *,
-        behind: Behind = (),
+        behind: ChannelPrefixes = (),
         late_ps: int = 0,
         not_before_ps: int = 0,
         credits: PostedCredits | None = None,

@@ -15,13 +15,13 @@ from numpy.random import Generator
 from ...sim.bytespace import ReadRun
 from ...sim.clock import Clock
 from ...sim.streams import Streams
-from ...sim.trace import Chunk, Trace
+from ...sim.trace import ChannelPrefixes, Chunk, Trace
 from ..durability.rules import Circumstances, Placement
 from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK, AddressSpace, Destination, MemoryDevice
 from ..pcie.credits import PostedCredits
 from ..pcie.link import Tlp
 from ..profiles.platform import Platform
-from .attached import AttachedMemory, Behind
+from .attached import AttachedMemory
 from .beside import BesideAdapter
 from .dimms import Dimms
 from .fillbuffers import FillBuffers
@@ -66,7 +66,7 @@ class HostMemory(RootComplex):
         transit_ps: int,
         arrive_ps: int,
         *,
-        behind: Behind = (),
+        behind: ChannelPrefixes = (),
         late_ps: int = 0,
         not_before_ps: int = 0,
         credits: PostedCredits | None = None,
@@ -103,7 +103,9 @@ class HostMemory(RootComplex):
             address & OFFSET_MASK, data, channel, writer, accepted_ps, tlps, credits
         )
 
-    def accept(self, address: int, data: bytes, channel: int, writer: str, at_ps: int, behind: Behind) -> Chunk | None:
+    def accept(
+        self, address: int, data: bytes, channel: int, writer: str, at_ps: int, behind: ChannelPrefixes
+    ) -> Chunk | None:
         """An adapter has accepted a write that has to wait there: record it, if it may outlive a power failure."""
         return self.attached[address >> DEVICE_SPAN_BITS].accept(
             address & OFFSET_MASK, data, channel, writer, at_ps, behind
@@ -213,7 +215,7 @@ class HostMemory(RootComplex):
         """A core's store retires into its store buffer at ``at_ps``, and shows in this timing at once."""
         self.attached[address >> DEVICE_SPAN_BITS].store(address & OFFSET_MASK, data, channel, writer, at_ps)
 
-    def mmio_stores(self, stores: int, address: int) -> Behind:
+    def mmio_stores(self, stores: int, address: int) -> ChannelPrefixes:
         """The posted stores that a read of the device at ``address`` pushes: (channel, number); () of host memory.
 
         ``stores`` is the channel of the core's other stores.

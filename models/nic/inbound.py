@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ...sim.bytespace import lines
-from ...sim.trace import Chunk, NotRecorded
+from ...sim.trace import ChannelPrefixes, Chunk, NotRecorded
 from ..durability.ordering import Covered, Ordering
 from ..durability.rules import Event, Placement, RequestKind, Switches, Target, executed_before
 from ..host.hostmemory import HostMemory
 from ..memory.devices import DEVICE_SPAN_BITS, HOST_MEMORY, OFFSET_MASK
-from .lanes import Counts, Lanes
+from .lanes import Lanes
 
 Observe = Callable[[int], None]
 """Reports to the ordering rules that something has been observed at an instant."""
@@ -168,7 +168,7 @@ class Inbound:
                 entry[1](now_ps)
                 self.proved.remove(entry)
 
-    def accepted(self) -> dict[int, tuple[Counts, Counts]]:
+    def accepted(self) -> dict[int, tuple[ChannelPrefixes, ChannelPrefixes]]:
         """By destination, the chunks accepted so far: in lanes, and as ATOMIC WRITEs."""
         return {number: (lanes.earlier(), lanes.earlier_releases()) for number, lanes in self._lanes.items()}
 

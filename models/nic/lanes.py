@@ -11,20 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...sim.trace import Chunk
+from ...sim.trace import ChannelPrefixes, Chunk
 from ..durability.rules import Placement, RequestKind
 from ..host.hostmemory import HostMemory
 from ..pcie.credits import PostedCredits
-
-Counts = tuple[tuple[int, int], ...]
-"""(channel, how many of its chunks) pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """The evidence of other writes in the operand of an atomic, as the adapter has read it."""
 
-    before: Counts
+    before: ChannelPrefixes
     """Earlier writes of its queue pair: it was read behind them."""
     seen: list[Chunk]
     """The chunks whose bytes it shows."""
@@ -47,7 +44,7 @@ class Lanes:
         self._in_order: int | None = None
         self.loose: int | None = None
         self._releases: int | None = None
-        self.results: Counts = ()
+        self.results: ChannelPrefixes = ()
         """The results of atomics so far, and the writes before them in order."""
         self.placed_ps = 0
         """When all that came so far is visible in this timing."""
@@ -68,14 +65,14 @@ class Lanes:
             channels[channel].chunks for channel in (self._in_order, self.loose, self._releases) if channel is not None
         )
 
-    def earlier(self) -> Counts:
+    def earlier(self) -> ChannelPrefixes:
         """The chunks accepted so far, without ATOMIC WRITEs."""
         channels, in_order, loose = self._trace.channels, self._in_order, self.loose
         if in_order is not None and loose is None:  # almost always
             return ((in_order, len(channels[in_order].chunks)),)
         return tuple((number, len(channels[number].chunks)) for number in (in_order, loose) if number is not None)
 
-    def earlier_releases(self) -> Counts:
+    def earlier_releases(self) -> ChannelPrefixes:
         """The ATOMIC WRITEs so far."""
         return () if self._releases is None else ((self._releases, self._trace.count(self._releases)),)
 
@@ -161,7 +158,7 @@ class Lanes:
 
         return leave
 
-    def _way(self, request: RequestKind, placement: Placement) -> tuple[int, Counts, int, bool]:
+    def _way(self, request: RequestKind, placement: Placement) -> tuple[int, ChannelPrefixes, int, bool]:
         """For a TLP of ``request``: its channel, the chunks before it, how many ps later than in order it shows, and
         whether not before all that came so far: so does an ATOMIC WRITE behind another one.
         """

@@ -14,9 +14,9 @@ from ..inbound import Proof
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ....sim.trace import ChannelPrefixes
     from ...durability.ordering import Covered
     from ...memory.devices import MemoryDevice
-    from ..lanes import Counts
 
 Channels = dict[int, int]
 """By channel of the trace: a number of its first chunks."""
@@ -53,7 +53,7 @@ class KnownFacts:
         """These facts and further proofs."""
         return replace(self, proofs=(*self.proofs, *proofs)) if proofs else self
 
-    def drains(self, found: Iterable[Mapping[int, tuple[Counts, Counts]]]) -> KnownFacts:
+    def drains(self, found: Iterable[Mapping[int, tuple[ChannelPrefixes, ChannelPrefixes]]]) -> KnownFacts:
         """These facts, and that everything that queue pairs had accepted was drained."""
         drained: Accepted = {}
         _add(drained, self.drained)
