@@ -136,9 +136,9 @@ class Exploration:
 class _Object:
     """One subject during the walk: its history so far, and its outcomes while its lines stay as they are."""
 
-    def __init__(self, subject: Subject, register: Follower, outcomes: Outcomes) -> None:
+    def __init__(self, subject: Subject, follows: Follower, outcomes: Outcomes) -> None:
         self.subject = subject
-        self.register: Any = register
+        self.follower = follows
         self.outcomes = outcomes
         self.found: list[Outcome] = []
         self.more: Iterator[Outcome] = iter(())
@@ -307,7 +307,7 @@ class Explorer:
             for kind, operation in events:
                 for subject in concerned(self._by_object, operation):
                     one = self._objects[subject.key]
-                    follow(one.register, kind, operation, at_ps)
+                    follow(one.follower, kind, operation, at_ps)
                     one.acknowledged |= kind == "ok" and operation.f in self.result.history.updates
                     dirty.add(subject.key)
             for line in lines:
@@ -361,13 +361,13 @@ class Explorer:
 
     def _judge(self, name: Hashable, at_ps: int, found: Exploration, moved: bool) -> None:
         one = self._objects[name]
-        if not moved and one.version == one.register.version:
+        if not moved and one.version == one.follower.version:
             return
         if moved or not one.complete:  # lines that nobody has looked at yet are not watched
             one.look(at_ps)
-        if one.version != one.register.version:
+        if one.version != one.follower.version:
             one.values.clear()
-            one.version = one.register.version
+            one.version = one.follower.version
         own = one.subject.conditions
         open_ = self._open[one.acknowledged] & own
         violated: set[Condition] = set()
@@ -396,7 +396,7 @@ class Explorer:
         violated: set[Condition],
     ) -> bool:
         """Judge images of an object at an instant, as long as they can change a verdict; whether too many were left."""
-        values, judge, violating = one.values, one.register.judge, found.violating_states
+        values, judge, violating = one.values, one.follower.judge, found.violating_states
         own = one.subject.conditions
         turn = -1
         for turn, outcome in enumerate(images):
@@ -405,12 +405,12 @@ class Explorer:
             if verdict is None:
                 found.verdicts_computed += 1
                 verdict = values[outcome.value] = judge(outcome.value) & own
-                found.undecided |= one.register.undecided & own
+                found.undecided |= one.follower.undecided & own
             if verdict:
                 for condition in verdict:
                     violating[condition] += 1
                 for condition in verdict & open_ - violated:
-                    why = one.register.explain(outcome.value, condition)
+                    why = one.follower.explain(outcome.value, condition)
                     told = _tells(condition, one.acknowledged)
                     found.first[condition] = Violation(condition, at_ps, one.subject, outcome, why, told)
                     self._open = self._still_open(found)

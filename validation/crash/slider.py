@@ -22,7 +22,7 @@ from ...sim.trace import NEVER, Stage
 from .case import planned
 from .explorer import Explorer
 from .findings import CrashReport
-from .subjects import Subject, by_object, concerned, follow, follower, label
+from .subjects import Follower, Subject, by_object, concerned, follow, follower, label
 
 IMAGES = 64
 """How many images of an object one position of the slider looks at, at most."""
@@ -65,7 +65,7 @@ class _Slider:
         self.subjects = sorted(self.explorer.subjects(), key=lambda one: label(one.object))
         self.of = by_object(self.subjects)
         self.outcomes = {one.key: self.explorer.outcomes(one) for one in self.subjects}
-        self.registers: dict[Hashable, Any] = {one.key: follower(one, run) for one in self.subjects}
+        self.followers: dict[Hashable, Follower] = {one.key: follower(one, run) for one in self.subjects}
         written = sorted(self.explorer.views.pieces)
         self.lines: list[LineKey] = [key for key in written if self._changes(key)] or written
 
@@ -137,7 +137,7 @@ class _Slider:
     def _step(self, at_ps: int, keys: list[LineKey], events: list[tuple[str, Operation]]) -> dict[str, Any]:
         for kind, operation in events:
             for subject in concerned(self.of, operation):
-                follow(self.registers[subject.key], kind, operation, at_ps)
+                follow(self.followers[subject.key], kind, operation, at_ps)
         what = [f"{_words(operation)}: {kind}" for kind, operation in events]
         what += sorted({self._moved(key, at_ps) for key in keys})
         for key in self.lines:
@@ -172,21 +172,21 @@ class _Slider:
         return {"id": turn, "may_be": may_be, "survives": "yes" if last.must_ps <= at_ps else "maybe"}
 
     def _object(self, subject: Subject, at_ps: int) -> dict[str, Any]:
-        register, name = self.registers[subject.key], subject.object
+        follows, name = self.followers[subject.key], subject.object
         images = list(islice(self.outcomes[subject.key].at(at_ps), IMAGES + 1))
         all_made_it = self.explorer.restart.read(name, lambda key: self.explorer.views.newest(key, at_ps))
         values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
         values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
         written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
         candidates = values if subject.from_scratch else [0, *written]
-        allowed = [value for value in candidates if not register.judge(value)]
+        allowed = [value for value in candidates if not follows.judge(value)]
         verdicts: dict[str, str] = {}
         note = ""
         for condition in sorted(subject.conditions):
-            wrong: list[Value] = [value for value in values if condition in register.judge(value)]
+            wrong: list[Value] = [value for value in values if condition in follows.judge(value)]
             verdicts[str(condition)] = str(Verdict.VIOLATED if wrong else Verdict.HOLDS)
             if wrong and not note:
-                note = register.explain(wrong[0], condition)
+                note = follows.explain(wrong[0], condition)
         listed = [shown(value) for value in values[:VALUES]]
         if len(values) > VALUES:
             more = "at least " if len(images) > IMAGES else ""

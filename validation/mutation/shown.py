@@ -86,7 +86,7 @@ class Telling(Explorer):
         one = self._objects[name]
         labels = list(_labels(one.values))
         self.broken.update(labels)
-        known = getattr(one.register, "known", None)  # of registers alone: who has written, and what has returned
+        known = getattr(one.follower, "known", None)  # of registers alone: who has written, and what has returned
         if known is not None and known.writes.keys() <= known.acknowledged_ps.keys():
             self.broken.update(each + AT_REST for each in labels)
 
