@@ -40,6 +40,10 @@ RUNS_AT_MOST = 20_000
 them than instants."""
 
 
+ObjectFlaw = tuple[Hashable, Flaw]
+"""The first object at fault by a condition, and what is wrong with it."""
+
+
 @dataclass(frozen=True)
 class Breach:
     """A condition that the history after a fault violates: at which instant's fault, at which object, and how."""
@@ -159,7 +163,7 @@ def judge(
     loss_ps: int | None = None,
     unread: Mapping[Hashable, Unread] | None = None,
     undecided: set[Condition] | None = None,
-) -> dict[Condition, _Wrong]:
+) -> dict[Condition, ObjectFlaw]:
     """The first object at fault by each condition that the history violates; ``loaded`` had values before time zero.
 
     Of ``no_lost_ack`` the crash is the one that was executed, be it a client's: the fault that the loss is blamed on.
@@ -186,7 +190,7 @@ def _judge_registers(
     conditions: Sequence[Condition],
     unread: Mapping[Hashable, Unread],
     undecided: set[Condition],
-) -> dict[Condition, _Wrong]:
+) -> dict[Condition, ObjectFlaw]:
     names = dict.fromkeys([*loaded, *(operation.object for operation in history.operations)])
     crashes_ps = sorted({crash.at_ps for crash in history.crashes})
     known = {name: ObjectHistory(name, history.updates, name in loaded, crashes_ps=[*crashes_ps]) for name in names}
@@ -195,7 +199,7 @@ def _judge_registers(
             known[operation.object].invoke(operation)
         elif kind != "retry":
             known[operation.object].complete(operation)
-    found: dict[Condition, _Wrong] = {}
+    found: dict[Condition, ObjectFlaw] = {}
     for name, one in known.items():
         last = unread.get(name, NOT_READ)
         answers = {condition: verdict_on(condition, one, last) for condition in conditions}
@@ -205,9 +209,6 @@ def _judge_registers(
             if flaw is not None:
                 found.setdefault(condition, (name, flaw))
     return found
-
-
-_Wrong = tuple[Hashable, Flaw]
 
 
 def judge_state(

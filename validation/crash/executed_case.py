@@ -177,7 +177,7 @@ class ExecutedFault(Evidence[Breach]):
             why = f"{fault.in_words} before the rest has left" if fault.client else "the rest finds no queue pair"
             found.append(LineFate(node.name, device.name, address, name, f"WRITE, {label}", WIRE, f"{had}; {why}"))
         for image in self.violation.state.images:
-            found += lost_lines(self.result.system, image.told.items(), image.back_ps)
+            found += lost_lines(self.result.system, image.example.items(), image.back_ps)
         return found
 
     @override

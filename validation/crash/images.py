@@ -69,7 +69,7 @@ class _Refused:
     before: Cut
     """What had been decided about other lines when it was compared."""
     decided: Decided
-    """An image of it, for instance, and what all of them decide."""
+    """One image of the range that does not match, and what all such images decide about other lines."""
 
 
 class Image:
@@ -133,8 +133,8 @@ class Image:
             if any(key in self.chosen or key in self._refused for key in keys):
                 return None
             self._choose_before(keys)
-            check, before = Check(guarded, keys, self._unasked), self._cut
-            images = _told_apart(check.images(self.views.families, self.back_ps, before))
+            check, before = Check(guarded, keys, self._none_is_fixed), self._cut
+            images = _one_refused_for_each_cut(check.images(self.views.families, self.back_ps, before))
             decided = self._choices.take(self._clock.now_ps, images)
             self._cut, self._compared[guarded] = decided.cut, decided.matches
             if decided.matches:
@@ -144,8 +144,10 @@ class Image:
         return self._compared[guarded]
 
     @property
-    def told(self) -> dict[LineKey, Content]:
-        """What was chosen, and an instance of what was only found to have another checksum."""
+    def example(self) -> dict[LineKey, Content]:
+        """One content of each line that was looked at or compared: the chosen one, or, where no more is known than that
+        a range has another checksum, one of those that have.
+        """
         refused = self._refused.values()
         return self.chosen | {
             key: content for one in refused for key, content in zip(one.check.keys, one.decided.contents, strict=True)
@@ -160,7 +162,7 @@ class Image:
             del self._refused[key]
             self.chosen[key] = content
 
-    def _unasked(self, key: LineKey) -> bytes:
+    def _none_is_fixed(self, key: LineKey) -> bytes:
         raise KeyError(key)  # every line of a comparison is one that may change
 
     def _choose_before(self, keys: Iterable[LineKey]) -> None:
@@ -191,8 +193,8 @@ def _lives(node: Node) -> Iterator[tuple[MemoryDevice, MemoryDevice]]:
     return zip(devices, devices[len(node.devices) :], strict=False)
 
 
-def _told_apart(images: Iterable[Decided]) -> Iterator[Decided]:
-    """Every image that matches, and one for each cut that does not."""
+def _one_refused_for_each_cut(images: Iterable[Decided]) -> Iterator[Decided]:
+    """Every image that matches, and of those that do not one for each cut."""
     refused: set[Hashable] = set()
     for image in images:
         if not image.matches:
