@@ -252,8 +252,7 @@ def run_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> RunAnswer:
 
 
 def _explored(outcome: JobOutcome) -> ExploredVariant:
-    found = outcome.crash
-    assert found is not None
+    found = outcome.crash_report
     return ExploredVariant(
         scheme=found.scheme,
         platform=found.platform,
@@ -267,8 +266,7 @@ def _explored(outcome: JobOutcome) -> ExploredVariant:
 
 
 def _case(outcome: JobOutcome, number: int) -> CrashCase:
-    found = outcome.crash
-    assert found is not None
+    found = outcome.crash_report
     example = found.counterexamples[number]
     return CrashCase(
         scheme=found.scheme,
@@ -287,8 +285,7 @@ def crash_answer(scenario: Scenario, outcomes: Sequence[JobOutcome]) -> CrashAns
     """The answer of ``rpsim.crash`` from the outcomes of all variants, each with its exploration."""
     odd: list[Surprise] = []
     for outcome in outcomes:
-        assert outcome.crash is not None
-        odd += surprises(outcome.crash, scenario.expect, scheme(outcome.scheme).claims)
+        odd += surprises(outcome.crash_report, scenario.expect, scheme(outcome.scheme).claims)
     return CrashAnswer(
         scenario=scenario,
         explorations=tuple(map(_explored, outcomes)),

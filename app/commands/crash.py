@@ -39,14 +39,13 @@ def main(options: argparse.Namespace) -> int:
     odd: list[Surprise] = []
     left = []
     for outcome in outcomes:
-        assert outcome.crash is not None
         foreseen = scenario.expect, scheme(outcome.scheme).claims
-        odd += surprises(outcome.crash, *foreseen)
-        left.append(unanswered(outcome.crash, *foreseen))
+        odd += surprises(outcome.crash_report, *foreseen)
+        left.append(unanswered(outcome.crash_report, *foreseen))
     places = [
         (index, number)
         for index, outcome in enumerate(outcomes)
-        for number in range(len(outcome.crash.counterexamples) if outcome.crash else 0)
+        for number in range(len(outcome.crash_report.counterexamples))
     ]
     names = {place: f"case-{number}.json" for number, place in enumerate(places, start=1)}
     entries = [
@@ -78,7 +77,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(answer(options, scenario, with_wall_time(summary, outcomes, target.as_posix())), end="")
     else:
-        judged = sum(len(outcome.crash.verdicts) for outcome in outcomes if outcome.crash)
+        judged = sum(len(outcome.crash_report.verdicts) for outcome in outcomes)
         paths = {place: f"{target.as_posix()}/{name}" for place, name in names.items()}
         lines = [*title(scenario), *performance(outcomes), "", *verdicts(outcomes, odd), ""]
         found = findings(outcomes, paths)

@@ -103,8 +103,7 @@ def taken(outcome: JobOutcome, take: str) -> Answer:
     """What ``take`` names of an outcome."""
     word, *names = take.split()
     if word in ("verdict", "lost"):
-        found = outcome.crash
-        assert found is not None
+        found = outcome.crash_report
         if word == "verdict":
             return next(str(verdict) for name, verdict in found.verdicts.items() if str(name) == names[0])
         example = next((one for one in found.counterexamples if str(one.condition) == names[0]), None)

@@ -25,7 +25,7 @@ from ...validation.crash.findings import CrashReport
 from ...validation.matrix.guarantees import QUICK, every, file_of, fitted_to, machines, scenario_of, usual
 from ...validation.matrix.testbeds import fitting, testbed
 from ..terminal.progress import performing
-from ..terminal.work import Job, JobOutcome, perform
+from ..terminal.work import Job, perform
 from .composed import composed_contents, pages
 from .markdown import table, wrapped
 from .scheme_parts import costs_table, diagram, documented, layout_table, options_table, word_layout
@@ -60,7 +60,7 @@ def write(folder: Path, workers: int = 1) -> Iterator[Path]:
     jobs = {name: _jobs(kind) for name, kind in known.items()}
     found = performing("pages", perform, [job for some in jobs.values() for job in some], workers)
     for name, kind in known.items():
-        reports = [_report(next(found)) for _ in jobs[name]]
+        reports = [next(found).crash_report for _ in jobs[name]]
         yield _written(folder / f"{name}.md", page(kind, survived(reports)))
 
 
@@ -71,7 +71,7 @@ def _written(path: Path, text: str) -> Path:
 
 def explored(kind: type[Scheme]) -> list[Found]:
     """What a page says of crashes, found out in this process: some ten seconds, for some schemes minutes."""
-    return survived([_report(perform(job)) for job in _jobs(kind)])
+    return survived([perform(job).crash_report for job in _jobs(kind)])
 
 
 def survived(reports: Iterable[CrashReport]) -> list[Found]:
@@ -87,11 +87,6 @@ def survived(reports: Iterable[CrashReport]) -> list[Found]:
         told |= {(condition, report.fault) for condition in examples}
         rows.append(Found(report.fault, report.platform, report.one_writer, verdicts, examples))
     return rows
-
-
-def _report(outcome: JobOutcome) -> CrashReport:
-    assert outcome.crash is not None
-    return outcome.crash
 
 
 def contents(kinds: Iterable[type[Scheme]]) -> str:

@@ -140,7 +140,8 @@ def findings(outcomes: Sequence[JobOutcome], cases: Cases) -> list[str]:
     shown: list[tuple[str, Counterexample]] = []
     for (scheme, _, _), found in grouped(outcomes).items():
         (first, number), others = found[0], found[1:]
-        report, example = _report(outcomes[first]), _report(outcomes[first]).counterexamples[number]
+        report = outcomes[first].crash_report
+        example = report.counterexamples[number]
         if any(name == scheme and same_story(other, example) for name, other in shown):
             lines += [
                 "",
@@ -152,7 +153,7 @@ def findings(outcomes: Sequence[JobOutcome], cases: Cases) -> list[str]:
             shown.append((scheme, example))
         lines += ["", f"  replay: rpsim replay {cases[first, number]}"]
         for index, where in others:
-            other = _report(outcomes[index])
+            other = outcomes[index].crash_report
             bad, states = count(other.violating_states.get(example.condition, 0)), count(other.states)
             lines.append(f"  likewise on {other.platform} ({bad} of {states}): {_file(cases[index, where])}")
     return lines[1:]
@@ -172,11 +173,6 @@ def grouped(outcomes: Sequence[JobOutcome]) -> dict[tuple[str, str, Hashable], l
 def same_story(one: Counterexample, other: Counterexample) -> bool:
     """Whether two conditions fall by the same case, so that its story is shown once."""
     return (one.instant_ps, one.timeline, one.lost) == (other.instant_ps, other.timeline, other.lost)
-
-
-def _report(outcome: JobOutcome) -> CrashReport:
-    assert outcome.crash is not None
-    return outcome.crash
 
 
 def _file(path: str) -> str:
@@ -213,7 +209,7 @@ def closing(surprises: Sequence[Surprise], judged: int, left: Sequence[tuple[int
 
 def crash_entry(outcome: JobOutcome, cases: Mapping[int, str], surprises: Sequence[Surprise]) -> dict[str, Any]:
     """One element of ``schemes`` in the crash document; wall time stays out (see :func:`with_wall_time`)."""
-    report = _report(outcome)
+    report = outcome.crash_report
     return {
         **outcome.summary,
         "fault": report.fault,

@@ -72,6 +72,12 @@ class JobOutcome:
     histories: dict[str, str] = field(default_factory=dict)
     """By name: the histories of the scheme's parts, as JSON Lines."""
 
+    @property
+    def crash_report(self) -> CrashReport:
+        """What the exploration of its crashes found. AssertionError for a job that has not explored any."""
+        assert self.crash is not None
+        return self.crash
+
 
 def perform(job: Job, progress: Progress = report) -> JobOutcome:
     """Run a job in this process. Raises InputError where the scenario turns out to be impossible.

@@ -351,8 +351,8 @@ def _rows(
     cells: dict[tuple[str, str, Wish, str], dict[int, CrashReport]] = {}
     explored: dict[tuple[str, str, Wish, str], str] = {}
     for outcome, job, (subject, wish) in zip(outcomes, jobs, asked, strict=True):
-        report = outcome.crash
-        assert report is not None and job.seed is not None
+        report = outcome.crash_report
+        assert job.seed is not None
         cell = subject, report.fault, wish, outcome.platform
         cells.setdefault(cell, {})[job.seed], explored[cell] = report, outcome.scheme
     order = sorted(cells, key=lambda cell: names.index(cell[0]))
