@@ -152,7 +152,7 @@ class _Object:
 
     def __init__(self, eras: Eras, ops: Sequence[Op]) -> None:
         self.object = ops[0].object
-        self._eras, self._ops = eras, ops
+        self._eras = eras
         self._written = {op.call.argument: op for op in ops if op.call.f in WRITES}
         reads = [op for op in ops if op.call.f in READS and op.return_ps is not None]
         self._open = [op for op in reads if eras.spans(op)]
