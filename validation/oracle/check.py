@@ -110,6 +110,14 @@ def verdict_on(condition: Condition, known: ObjectHistory, recovered: Recovered)
     return None, Verdict.UNDECIDED if known.given_up else Verdict.HOLDS
 
 
+def explanation(condition: Condition, known: ObjectHistory, recovered: Recovered) -> str:
+    """In one sentence, why a condition of :data:`CONDITIONS` is violated; ValueError if it is not."""
+    flaw = CONDITIONS[condition](known, recovered)
+    if flaw is None:
+        raise ValueError(f"{condition} is not violated")
+    return flaw.explanation
+
+
 def _one_by_one(known: ObjectHistory, values: tuple[Value, ...], crash_ps: int, number: int) -> list[Operation]:
     """Reads of ``values`` by a fresh process, each invoked after the one before had returned."""
     starts_ps = range(crash_ps + 1, crash_ps + 1 + 2 * len(values), 2)

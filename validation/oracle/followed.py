@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.history import History, Operation, Removed, Value
-from .check import CONDITIONS, verdict_on
+from .check import CONDITIONS, explanation, verdict_on
 from .incremental import RegisterHistory
 from .known import ObjectHistory
 
@@ -42,10 +42,7 @@ class RemovableHistory:
 
     def explain(self, value: Value, condition: Condition) -> str:
         """In one sentence, why ``condition`` is among ``judge(value)``; ValueError if it is not."""
-        flaw = CONDITIONS[condition](self.known, value)
-        if flaw is None:
-            raise ValueError(f"{condition} is not violated")
-        return flaw.explanation
+        return explanation(condition, self.known, value)
 
     def _changed(self) -> None:
         self.version += 1

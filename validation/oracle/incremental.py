@@ -18,7 +18,7 @@ from collections.abc import Hashable
 
 from ...protocols.guarantees import Condition
 from ...scenarios.history import Operation, Unread, Value
-from .check import CONDITIONS
+from .check import explanation
 from .known import BEFORE_PS, NEVER_PS, ObjectHistory, return_ps
 
 _COMMITTED, _MONOTONIC, _NO_LOST_ACK, _DURABLE = 1, 2, 4, 8
@@ -133,10 +133,7 @@ class RegisterHistory:
 
     def explain(self, value: Value, condition: Condition) -> str:
         """In one sentence, why ``condition`` is among ``judge(value)``; ValueError if it is not."""
-        flaw = CONDITIONS[condition](self.known, value)
-        if flaw is None:
-            raise ValueError(f"{condition} is not violated")
-        return flaw.explanation
+        return explanation(condition, self.known, value)
 
     def _judge(self, value: Value) -> int:
         known = self.known
