@@ -45,7 +45,7 @@ class Looking:
         round_ps, self._began_ps = now_ps - self._began_ps, now_ps
         before, self._ranges = self._ranges, tuple(ranges)
         watched, self._watched = self._watched, None
-        if self._ranges != before or (watched is not None and watched.told):
+        if self._ranges != before or (watched is not None and watched.came):
             self._vain = 0
         else:
             self._vain += 1
@@ -87,16 +87,16 @@ class _Watched:
     def __init__(self, clock: Clock, ranges: Iterable[tuple[ByteSpace, int, int]]) -> None:
         self._clock = clock
         self.written = clock.event()
-        self.told = False
+        self.came = False
         """Whether a write has come, or was on its way before."""
         self._watches: list[tuple[ByteSpace, Watch]] = []
         for space, offset, length in ranges:
             self._watches.append((space, space.watch(offset, length, self._on_write)))
-            self.told = self.told or bool(space.coming_ps(offset, length))
+            self.came = self.came or bool(space.coming_ps(offset, length))
 
     def _on_write(self, visible_ps: int) -> None:
         """A write to one of the ranges will be visible at ``visible_ps``."""
-        self.told = True
+        self.came = True
         self._clock.call_at(max(visible_ps, self._clock.now_ps), self._visible)
         self.end()
 

@@ -149,8 +149,8 @@ class AttachedMemory(ABC):
         """When a core has a line that it stored to; an instant of the past if it has it, or none stored to it."""
         return 0
 
-    def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
-        """Call ``told`` whenever a core takes a line from the others' caches; returns the call that ends this."""
+    def when_taken(self, line: int, call: Callable[[], None]) -> Callable[[], None]:
+        """Make ``call`` whenever a core takes a line from the others' caches; returns the call that ends this."""
         return lambda: None
 
     @abstractmethod

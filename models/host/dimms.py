@@ -187,12 +187,12 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
         return owned.get(self._number << LINE_BITS | line, 0) if owned else 0
 
     @override
-    def when_taken(self, line: int, told: Callable[[], None]) -> Callable[[], None]:
+    def when_taken(self, line: int, call: Callable[[], None]) -> Callable[[], None]:
         taken, key = self._root.caches.taken, self._number << LINE_BITS | line
-        taken[key] = [*taken.get(key, ()), told]
+        taken[key] = [*taken.get(key, ()), call]
 
         def end() -> None:
-            left = [other for other in taken.get(key, ()) if other is not told]
+            left = [other for other in taken.get(key, ()) if other is not call]
             if left:
                 taken[key] = left
             else:

@@ -147,8 +147,8 @@ class NumaCaches(Caches):
 
     def give_up(self, key: Key) -> int:
         """Another socket stores to the line: it is not here any more; returns 1 if it was dirty."""
-        for told in self.taken.get(key, ()):
-            told()
+        for call in self.taken.get(key, ()):
+            call()
         return self._drop(key)
 
     def _drop(self, key: Key) -> int:

@@ -187,8 +187,8 @@ class Caches:
             for other in self._of(others):
                 dirty |= other.drop(key)
             self._holders[key] &= own.bit
-            for told in self.taken.get(key, ()):
-                told()
+            for call in self.taken.get(key, ()):
+                call()
         return dirty
 
     def _victim(self, key: Key, own: PrivateCaches, dirty: int) -> None:

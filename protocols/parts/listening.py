@@ -1,4 +1,4 @@
-"""A process of a machine accepts connections, or will: who waits for that, and is told."""
+"""Whether a process of a machine accepts connections, and the wait for one that does."""
 
 from __future__ import annotations
 
