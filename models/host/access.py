@@ -103,9 +103,17 @@ class CacheAccess:
                     at_ps += self._walk(core, missed, start_ps)
         each_ps = self._store_ps if dirty else self._load_ps
         streams, stream, within = self._prefetchers.get(core), NO_STREAM, -1
+        stream_key, leads = 0, False
         if streams is None and self._ahead:
             streams = self._prefetchers[core] = Prefetcher(self._ahead)
-        fenced_ps = fills.ran_ahead_ps(start_ps) if dirty and self._waited else 0
+        waited, fenced_ps = dirty and self._waited, 0
+        if waited:
+            fenced_ps = fills.ran_ahead_ps(start_ps)
+            if len(self.owned) >= self._most_owned:
+                self.owned, self._most_owned = _to_come(self.owned, start_ps)
+        elif not wait and len(coming) >= self._most_coming:
+            coming, self._most_coming = _to_come(coming, start_ps)
+            self._coming = coming
         for key in range(first, last + 1) if length else ():
             level, victim_ps = caches.access(core, key, dirty), 0
             if caches.evicted:
@@ -116,38 +124,36 @@ class CacheAccess:
                     if key // PAGE_LINES != within:
                         within = key // PAGE_LINES
                         stream = streams.follow(key, min(last, key | PAGE_LINES - 1), dirty, start_ps)
-                    if key - stream.first > 1:
+                        stream_key, leads = stream.first, stream.front > stream.first
+                    if key - stream_key > 1:
                         buffers = fills.streams
+                at_ps = max(at_ps, buffers.free_ps)
                 if level is _MEMORY:
                     lead_ps = fenced_ps
-                    if streams is not None and buffers is not fills:
+                    if streams is not None and leads and buffers is not fills:
                         lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
                     left_ps = self._memory.left_ps(key) if dirty or lead_ps else 0
                     if left_ps > start_ps - lead_ps:  # nobody has asked for it since the core gave it up
                         lead_ps = 0
                     if dirty and left_ps > at_ps:  # behind what this line still has to bring to memory
                         at_ps = left_ps
-                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, buffers.free_ps(at_ps), lead_ps)
+                    took_ps, not_before_ps = self._memory.read_line(key, start_ps, at_ps, lead_ps)
                     if lead_ps:
                         took_ps = max(self._near_ps, took_ps - lead_ps)
                 shared_ps = took_ps // self._buffers
                 if victim_ps:  # its buffer has the data until the line that had to go is in the queue
-                    took_ps = max(took_ps, victim_ps - max(buffers.free_ps(at_ps), not_before_ps))
-                if dirty and self._waited:
-                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
-                    owned_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
-                    fills.stored_ps = max(fills.stored_ps, owned_ps)
-                    self._owns(key, owned_ps, start_ps)
+                    took_ps = max(took_ps, victim_ps - max(at_ps, not_before_ps))
+                ready_ps = (at_ps if at_ps > not_before_ps or (dirty and not waited) else not_before_ps) + took_ps
+                buffers.take(ready_ps)
+                if dirty:
+                    if waited:
+                        self.owned[key] = ready_ps
+                        fills.stored_ps = max(fills.stored_ps, ready_ps)
                     at_ps += shared_ps  # the store buffer hides the rest
-                elif dirty:
-                    at_ps = buffers.take_for(at_ps, took_ps) + shared_ps
-                else:
-                    at_ps = buffers.take_for(at_ps, took_ps, not_before_ps)
-                    ready_ps = (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps
-                    if not wait:
-                        self._comes(key, ready_ps, start_ps)
-                    elif ready_ps > done_ps:
-                        done_ps = ready_ps
+                elif not wait:
+                    coming[key] = ready_ps
+                elif ready_ps > done_ps:
+                    done_ps = ready_ps
             if coming and wait and not dirty:
                 done_ps = max(done_ps, coming.get(key, 0))
             at_ps += each_ps
@@ -158,20 +164,6 @@ class CacheAccess:
         if not self._private_bytes:
             return None
         return ((offset + length - 1) // LINE_BYTES - offset // LINE_BYTES + 1) * self._load_ps
-
-    def _comes(self, key: Key, ready_ps: int, now_ps: int) -> None:
-        """Record that a prefetch brings a line at ``ready_ps``."""
-        if len(self._coming) >= self._most_coming:
-            self._coming = {other: ps for other, ps in self._coming.items() if ps > now_ps}
-            self._most_coming = max(MOST_COMING, 2 * len(self._coming))
-        self._coming[key] = ready_ps
-
-    def _owns(self, key: Key, owned_ps: int, now_ps: int) -> None:
-        """Record that a core has a line that it stored to at ``owned_ps``."""
-        if len(self.owned) >= self._most_owned:
-            self.owned = {other: ps for other, ps in self.owned.items() if ps > now_ps}
-            self._most_owned = max(MOST_COMING, 2 * len(self.owned))
-        self.owned[key] = owned_ps
 
     def _walk(self, core: int, entries: list[Key], start_ps: int) -> int:
         """How long page walks take that load these entries of the page tables."""
@@ -199,3 +191,9 @@ class CacheAccess:
         evicted, self._caches.evicted = self._caches.evicted, []
         last_ps = max([self._memory.write_back(key, at_ps) for key in evicted])
         return last_ps if self._victims_hold else 0
+
+
+def _to_come(lines: dict[Key, int], now_ps: int) -> tuple[dict[Key, int], int]:
+    """The lines that are still to come, and with how many on record to look again."""
+    left = {key: ps for key, ps in lines.items() if ps > now_ps}
+    return left, max(MOST_COMING, 2 * len(left))

@@ -7,7 +7,7 @@ is waited for by itself, goes at ``count / t``.
 
 from __future__ import annotations
 
-from heapq import heappush, heapreplace
+from heapq import heapreplace
 
 RUN_AHEAD = 18
 """So many times what a core waits for at a fence it runs ahead: a store buffer of 56 entries (Intel 64 and IA-32
@@ -20,13 +20,16 @@ WINDOW_PS = 200_000
 class FillBuffers:
     """When each buffer of a core is free again. Only that core calls it, for one instruction after the other."""
 
-    __slots__ = ("_busy", "ahead_ps", "count", "fenced_ps", "stored_ps", "streams")
+    __slots__ = ("_busy", "ahead_ps", "count", "fenced_ps", "free_ps", "stored_ps", "streams")
 
     def __init__(self, count: int, streams: int = 0) -> None:
         self.count = count
         self.streams = FillBuffers(streams) if streams else self
         """Those in which a prefetcher brings lines."""
-        self._busy: list[int] = []
+        self._busy = [0] * count
+        """Until when each is taken, as a heap."""
+        self.free_ps = 0
+        """When the buffer is free that is free first."""
         self.stored_ps = 0
         """When the core has all lines that it stored to so far: a fence waits for that."""
         self.fenced_ps = -1
@@ -51,27 +54,8 @@ class FillBuffers:
         since_ps = at_ps - self.fenced_ps
         return self.ahead_ps if since_ps < self.ahead_ps and since_ps < WINDOW_PS else 0
 
-    def free_ps(self, at_ps: int) -> int:
-        """The first instant, at ``at_ps`` or later, at which one of them is free."""
-        busy = self._busy
-        return busy[0] if len(busy) == self.count and busy[0] > at_ps else at_ps
-
     def take(self, until_ps: int) -> None:
         """Take the buffer that is free first until ``until_ps``."""
-        if len(self._busy) < self.count:
-            heappush(self._busy, until_ps)
-        else:
-            heapreplace(self._busy, until_ps)
-
-    def take_for(self, at_ps: int, took_ps: int, not_before_ps: int = 0) -> int:
-        """Take the one that is free first for a line that needs ``took_ps``, from ``not_before_ps`` on at the earliest.
-
-        Returns from when on, at ``at_ps`` or later, the buffer is free.
-        """
         busy = self._busy
-        if len(busy) < self.count:
-            heappush(busy, (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps)
-            return at_ps
-        at_ps = busy[0] if busy[0] > at_ps else at_ps
-        heapreplace(busy, (at_ps if at_ps > not_before_ps else not_before_ps) + took_ps)
-        return at_ps
+        heapreplace(busy, until_ps)
+        self.free_ps = busy[0]

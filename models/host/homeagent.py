@@ -86,8 +86,8 @@ class HomeAgent:
         return queued_ps, stored_ps
 
     def drained_ps(self, number: int, line: int) -> int:
-        """When a fence goes on behind the last write of a device's line, as far as its DIMM is concerned."""
-        return self._controllers[number].drained_ps(line)
+        """When the last write of a device's line had left the write pending queue of its DIMM; 0 without one."""
+        return self._controllers[number].left_ps(line)
 
     def stored_ps(self, number: int, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of a device's line."""

@@ -8,6 +8,7 @@ brought that nobody asks for afterwards: what a misled prefetcher costs is not i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from .cacheset import Key
@@ -30,6 +31,9 @@ class Stream(NamedTuple):
 
 NO_STREAM = Stream(0, 0, 0, 0)
 
+_stream = partial(tuple.__new__, Stream)
+"""As Stream, of a tuple; costs no Python call."""
+
 
 class Prefetcher:
     """The streams of one core."""
@@ -45,8 +49,8 @@ class Prefetcher:
         page = key // PAGE_LINES << 1 | dirty
         stream = self._of.pop(page, None)
         if stream is None or not stream.front <= key <= stream.front + 1:
-            stream = Stream(key, at_ps, key - 1, at_ps)
-        self._of[page] = Stream(stream.first, stream.first_ps, last, at_ps)
+            stream = _stream((key, at_ps, key - 1, at_ps))
+        self._of[page] = _stream((stream.first, stream.first_ps, last, at_ps))
         if len(self._of) > MOST:
             del self._of[next(iter(self._of))]
         return stream

@@ -48,11 +48,6 @@ class PrivateCaches:
         self.l2 = Tags(parameters.l2_bytes // LINE_BYTES, parameters.l2_ways)
         self.l1 = Tags(parameters.l1_bytes // LINE_BYTES, parameters.l1_ways)
 
-    def drop(self, key: Key) -> int:
-        """The line is not there any more; returns 1 if it was dirty."""
-        self.l1.state.pop(key, None)
-        return self.l2.state.pop(key, 0) & DIRTY
-
 
 class Caches:
     """The caches of a host. Cores are numbered; a core's private caches come into being at its first access."""
@@ -68,7 +63,8 @@ class Caches:
         """By line: the calls to make when a core takes it from the others, to store to it."""
         self._parameters = private
         self._private: dict[int, PrivateCaches] = {}
-        self._by_bit: dict[int, PrivateCaches] = {}
+        self._alone: dict[int, tuple[PrivateCaches]] = {}
+        """By the bit of a core: its caches, as what :meth:`_of` returns where it is the only holder; almost always."""
         self._holders: dict[Key, int] = {}
         """The cores that hold a line, a bit for each."""
 
@@ -98,7 +94,7 @@ class Caches:
             if not self._parameters.l2_bytes:
                 return self._shared_access(key, dirty)
             own = self._private[core] = PrivateCaches(self._parameters, 1 << len(self._private))
-            self._by_bit[own.bit] = own
+            self._alone[own.bit] = (own,)
         l1, l2, holders = own.l1, own.l2, self._holders
         if key in l2.state:
             if dirty:  # in no other cache from now on
@@ -146,8 +142,7 @@ class Caches:
             dirty = tags.clean(key) if keep else tags.drop(key)
         elif keep:
             dirty = 0
-            only = self._by_bit.get(holders)
-            for own in self._of(holders) if only is None else (only,):
+            for own in self._alone.get(holders) or self._of(holders):
                 dirty |= own.l2.clean(key)
         else:
             dirty = self._snoop(key)
@@ -184,8 +179,9 @@ class Caches:
         """Drop all other copies of a line before a core stores to it; returns 1 if one of them was dirty."""
         others, dirty = self._holders.get(key, 0) & ~own.bit, 0
         if others:
-            for other in self._of(others):
-                dirty |= other.drop(key)
+            for other in self._alone.get(others) or self._of(others):
+                other.l1.state.pop(key, None)
+                dirty |= other.l2.state.pop(key, 0) & DIRTY
             self._holders[key] &= own.bit
             for call in self.taken.get(key, ()):
                 call()
@@ -211,11 +207,7 @@ class Caches:
     def _snoop(self, key: Key) -> int:
         """Take a line out of all private caches; returns 1 if it was dirty."""
         holders, dirty = self._holders.pop(key, 0), 0
-        own = self._by_bit.get(holders)
-        if own is not None:  # one core, almost always
+        for own in self._alone.get(holders) or self._of(holders):
             own.l1.state.pop(key, None)
-            return own.l2.state.pop(key, 0) & DIRTY
-        if holders:
-            for own in self._of(holders):
-                dirty |= own.drop(key)
+            dirty |= own.l2.state.pop(key, 0) & DIRTY
         return dirty

@@ -21,7 +21,7 @@ from ..memory.xpbuffer import service_ps
 from ..pcie.credits import UNIT_BYTES, PostedCredits
 from ..profiles.platform import Platform
 from .access import CacheAccess
-from .cacheset import line_key
+from .cacheset import LINE_BITS
 from .homeagent import HomeAgent
 from .llc import CacheCounters, IoWrite
 from .privatecaches import Caches, victims_from
@@ -100,17 +100,18 @@ class RootComplex:
             self._allocate(now_ps)
             return
         keep, drain_ps = self.platform.llc.non_allocating_hit == "update", self.platform.llc.iio_wc_drain_ps
+        caches, counters = self.caches, self.caches.counters
         while inbox and inbox[0][0] <= now_ps:
             entry = inbox.popleft()
             visible_ps, number, start, end = entry[:4]
-            taken_ps = visible_ps
+            taken_ps, base = visible_ps, number << LINE_BITS
             for line in lines(start, end - start):
                 # The dirty bytes of a copy, if there is one, go along: then the line is whole.
-                key, way_ps = line_key(number, line), drain_ps
-                merged = self.caches.flush(key, keep)
-                self.counters.io_passed += 1
+                key, way_ps = base | line, drain_ps
+                merged = caches.flush(key, keep)
+                counters.io_passed += 1
                 if not merged and (start > line * LINE_BYTES or end < (line + 1) * LINE_BYTES):
-                    self.counters.io_fills += 1  # memory writes whole lines: it reads this one before
+                    counters.io_fills += 1  # memory writes whole lines: it reads this one before
                     way_ps += self.home.read_line(key, visible_ps, visible_ps)[0]
                 queued_ps, stored_ps = self.home.queue(key, visible_ps, way_ps, port=self.port)
                 self._last_queued_ps = max(self._last_queued_ps, queued_ps)

@@ -53,15 +53,14 @@ class Traffic:
 
 
 class Gates:
-    """Three gates that lines pass one after the other: how many have passed each before an instant."""
+    """Three gates that lines pass one after the other: how many are between them at an instant."""
 
-    __slots__ = ("_came", "_counts", "_had", "_went")
+    __slots__ = ("_came", "_had", "_went")
 
     def __init__(self) -> None:
         self._came: deque[int] = deque()
         self._had: deque[int] = deque()
         self._went: deque[int] = deque()
-        self._counts = [0, 0, 0]
 
     def pass_at(self, came_ps: int, had_ps: int, went_ps: int) -> None:
         """Note the instants at which a line passes the gates."""
@@ -69,14 +68,15 @@ class Gates:
         self._had.append(had_ps)
         self._went.append(went_ps)
 
-    def before(self, at_ps: int) -> list[int]:
-        """How many lines have passed each gate before that instant; calls come in order of time."""
-        counts = self._counts
-        for gate, coming in enumerate((self._came, self._had, self._went)):
+    def between(self, at_ps: int) -> tuple[int, int]:
+        """How many lines have passed the first gate before that instant and not the second, and how many that one and
+        not the third; calls come in order of time.
+        """
+        came, had, went = self._came, self._had, self._went
+        for coming in (came, had, went):
             while coming and coming[0] < at_ps:
                 coming.popleft()
-                counts[gate] += 1
-        return counts
+        return len(had) - len(came), len(went) - len(had)
 
 
 class Dimm:
@@ -102,7 +102,6 @@ class Dimm:
         """For how much of the work that the medium was given a read waits at most."""
         self._unit_read_ps = service_ps(unit, media.read_bandwidth_bits_per_s)
         self._unit_lines = max(1, unit // LINE_BYTES)
-        self._fence_drains = controller.fence_drains
         self._lsq = [0] * max(1, controller.lsq_bytes // LINE_BYTES)
         self._ingest_ps = controller.ingest_ps
         self._outs = [0] * max(1, controller.buffer_bytes // unit)
@@ -172,8 +171,8 @@ class Dimm:
             self._rows.write(line, arrive_ps)
             stored_ps = left_ps + self._write_ps
         else:
-            came, had, went = self._gates.before(sent_ps)
-            entered = buffer.write(line, arrive_ps, came - had, had - went, port if self._port_order else None)
+            waiting, queued = self._gates.between(sent_ps)
+            entered = buffer.write(line, arrive_ps, waiting, queued, port if self._port_order else None)
             left_ps, stored_ps = self._take_in(entered, line, queued_ps, count)
             self._gates.pass_at(came_ps, queued_ps, self._stage_ps)
             if self._asked_ps and data:
@@ -194,13 +193,9 @@ class Dimm:
         lsq = self._lsq
         place = count % len(lsq)
         free_ps = self._ingest_free_ps
-        start_ps = free_ps if free_ps > queued_ps else queued_ps
-        start_ps = max(start_ps, lsq[place])
-        left_ps = self._ingest_free_ps = start_ps + self._ingest_ps
+        left_ps = self._ingest_free_ps = max(free_ps, queued_ps, lsq[place]) + self._ingest_ps
         in_flight, xpline = self._in_flight, line // self._unit_lines
-        taken_ps = in_flight.get(xpline, 0)
-        taken_ps = max(taken_ps, left_ps)
-        taken_ps = max(taken_ps, self._stage_ps)
+        taken_ps = max(in_flight.get(xpline, 0), left_ps, self._stage_ps)
         if before_ps:
             self._give(taken_ps, before_ps)
             media_ps = self._media_free_ps
@@ -316,10 +311,6 @@ class Dimm:
         """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
         return self._queued.get(line, (0, 0))[1]
 
-    def drained_ps(self, line: int) -> int:
-        """When a fence behind a line's last write goes on; 0 if it waits for the queue only."""
-        return self.left_ps(line) if self._fence_drains else 0
-
     @property
     def stored_ps(self) -> int:
         """When all that arrived so far is on the medium."""
@@ -355,10 +346,11 @@ class MemoryController:
         """The DIMM of a line, and the line's number there."""
         chunk, within = divmod(line, self._chunk)
         local, number = divmod(chunk, self._count)
-        dimm = self.dimms.get(number)
-        if dimm is None:
-            dimm = self.dimms[number] = Dimm(self._imc, self._media, number, self._refreshes(number))
-        return dimm, local * self._chunk + within
+        return self.dimms.get(number) or self._begin(number), local * self._chunk + within
+
+    def _begin(self, number: int) -> Dimm:
+        dimm = self.dimms[number] = Dimm(self._imc, self._media, number, self._refreshes(number))
+        return dimm
 
     def write_line(
         self,
@@ -374,8 +366,11 @@ class MemoryController:
         when it has left for here, which is now (None: when it arrives). ``port`` is the root port that it came from,
         whose lines keep their order; None: a core.
         """
-        dimm, local = self._find(line)
-        return dimm.write(local, arrive_ps if sent_ps is None else sent_ps, arrive_ps, flush, port)
+        chunk, within = divmod(line, self._chunk)  # ``_find`` written out
+        local, number = divmod(chunk, self._count)
+        dimm = self.dimms.get(number) or self._begin(number)
+        sent_ps = arrive_ps if sent_ps is None else sent_ps
+        return dimm.write(local * self._chunk + within, sent_ps, arrive_ps, flush, port)
 
     def write_directory(self, line: int, at_ps: int) -> None:
         """The directory's bits of a line change at ``at_ps``: its memory writes the line again."""
@@ -388,8 +383,10 @@ class MemoryController:
         Returns (how long it takes from then on, an instant before which it waits). Who has asked for it ``lead_ps``
         before that has not met the lines that came since.
         """
-        dimm, local = self._find(line)
-        return dimm.read(local, 1, at_ps, issued_ps, lead_ps)
+        chunk, within = divmod(line, self._chunk)  # ``_find`` written out
+        local, number = divmod(chunk, self._count)
+        dimm = self.dimms.get(number) or self._begin(number)
+        return dimm.read(local * self._chunk + within, 1, at_ps, issued_ps, lead_ps)
 
     def read_lines(self, first: int, last: int, at_ps: int, pace_ps: int = 0) -> tuple[int, int]:
         """Read a range of lines at ``at_ps``: (how long it takes, an instant before which it waits).
@@ -412,10 +409,10 @@ class MemoryController:
             line += lines
         return total_ps, free_ps
 
-    def drained_ps(self, line: int) -> int:
-        """When a fence behind the last write of a line goes on, as far as its DIMM is concerned."""
+    def left_ps(self, line: int) -> int:
+        """When a line that came last left the write pending queue; 0 for one that was never there, or long ago."""
         dimm, local = self._find(line)
-        return dimm.drained_ps(local)
+        return dimm.left_ps(local)
 
     def stored_ps(self, line: int) -> int:
         """When the medium has what arrived so far at the DIMM of this line."""

@@ -164,12 +164,18 @@ class XpBuffer:
         while len(outside) > waiting:
             index = self._draw(len(outside))
             outside[index], outside[-1] = outside[-1], outside[index]
-            one = outside.pop()
-            self._enqueue(one if one >= 0 else self._ports[one].popleft())
+            line = outside.pop()
+            if line < 0:
+                line = self._ports[line].popleft()
+            key = line // self._lines if self._combines else self.lines_written
+            self._queue.setdefault(key, []).append(line)
+            self._queued += 1
         entered = NOTHING
         while self._queued > queued:
             for one in self._dequeue():
-                entered = entered.and_then(self._goes_in(one, at_ps))
+                more = self._goes_in(one, at_ps)
+                if more is not NOTHING:
+                    entered = entered.and_then(more)
         return entered
 
     @property
@@ -187,11 +193,6 @@ class XpBuffer:
             there._move(len(there._outside) - 1, queued, at_ps)
         there._move(0, 0, at_ps)
         return there
-
-    def _enqueue(self, line: int) -> None:
-        key = line // self._lines if self._combines else self.lines_written
-        self._queue.setdefault(key, []).append(line)
-        self._queued += 1
 
     def _dequeue(self) -> list[int]:
         """The lines that leave the queue next: the first, and with ``lsq_combines`` all others of its XPLine."""
@@ -240,7 +241,7 @@ class XpBuffer:
         self.lines_read += lines
         xpline, bits = line // self._lines, (1 << lines) - 1 << line % self._lines
         sent = self._sent
-        if sent and all(one in sent for one in range(line, line + lines)):
+        if sent and all(map(sent.__contains__, range(line, line + lines))):
             return 0, 0, 0
         mask = self._held.get(xpline)
         if mask is not None and (mask > self._whole or mask & bits == bits):
