@@ -141,39 +141,35 @@ class Listener(Listening):
 
     def serve(self, thread: Thread, number: int = 0) -> Code:
         """A server thread, by its number: its connections' requests in the order of their receive completions."""
+        completions, ends = self._completions[number], self._ends
         while True:
-            for completion in (yield from thread.poll_some(self._completions[number], self._batch)):
+            for completion in (yield from thread.poll_some(completions, self._batch)):
+                client = completion.qp.number
+                self._since_request.pop(client, None)
                 if completion.status is not Status.IBV_WC_SUCCESS:  # the client is gone, its buffers are flushed
-                    self._ends.pop(completion.qp.number, None)
-                    self._since_request.pop(completion.qp.number, None)
-                    self._late.discard(completion.qp.number)
+                    ends.pop(client, None)
+                    self._late.discard(client)
+                    continue
+                thread.span, end = completion.span, ends[client]
+                if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
+                    assert self._on_immediate is not None
+                    handler, request = self._on_immediate, completion.imm_data
+                    end.post_receive(thread)
                 else:
-                    thread.span = completion.span
-                    yield from self._answer(thread, completion)
-                    thread.span = None
-
-    def _answer(self, thread: Thread, completion: WorkCompletion) -> Code:
-        end = self._ends[completion.qp.number]
-        self._since_request.pop(completion.qp.number, None)
-        if completion.opcode is Opcode.IBV_WC_RECV_RDMA_WITH_IMM:
-            assert self._on_immediate is not None
-            handler, request = self._on_immediate, completion.imm_data
-            end.post_receive(thread)
-        else:
-            message = yield from thread.load(end.receive, completion.byte_len)
-            end.post_receive(thread)
-            kind = self._kinds[message[0]]
-            handler, request = self._handlers[kind], kind.unpack(message[1:])
-        yield from thread.compute()
-        reply = yield from handler(thread, request)
-        if not isinstance(reply, bytes) or len(reply) > end.length:
-            found = f"a reply of {len(reply):,} bytes" if isinstance(reply, bytes) else f"a reply that is {reply!r}"
-            raise error_of(handler, found, f"bytes, at most {end.length:,} of them (message_bytes of the listener)")
-        yield from thread.store(end.send, reply)
-        yield from thread.post_send(end.qp, _send(end, len(reply)))
-        if end.qp.number in self._late:
-            self._late.remove(end.qp.number)
-            yield from self._tell_late(thread, end)
+                    message = yield from thread.load(end.receive, completion.byte_len)
+                    end.post_receive(thread)
+                    kind = self._kinds[message[0]]
+                    handler, request = self._handlers[kind], kind.unpack(message[1:])
+                yield from thread.compute()
+                reply = yield from handler(thread, request)
+                if not isinstance(reply, bytes) or len(reply) > end.length:
+                    raise _wrong_reply(handler, reply, end.length)
+                yield from thread.store(end.send, reply)
+                yield from thread.post_send(end.qp, _send(end, len(reply)))
+                if client in self._late:
+                    self._late.remove(client)
+                    yield from self._tell_late(thread, end)
+                thread.span = None
 
     def _tell_late(self, thread: Thread, end: _Buffers) -> Code:
         """The last notice; again where :meth:`tell_all` has overtaken it with another one."""
@@ -266,6 +262,11 @@ class Connection:
         """RDMA READ; returns the bytes."""
         posted = yield from self._poster.read(self._end.qp, address, rkey, length)
         return (yield from self._poster.result(posted))
+
+
+def _wrong_reply(handler: Handler, reply: object, most: int) -> Exception:
+    found = f"a reply of {len(reply):,} bytes" if isinstance(reply, bytes) else f"a reply that is {reply!r}"
+    return error_of(handler, found, f"bytes, at most {most:,} of them (message_bytes of the listener)")
 
 
 def _notice(end: _Buffers, notice: int, flags: SendFlags = SendFlags.IBV_SEND_SIGNALED) -> SendWR:

@@ -60,77 +60,82 @@ class ClientWork:
         A request whose outcome is unknown is tried again as often as the scenario's role of clients says.
         """
         yield from first
-        if self.made:
-            self._again()
-            yield from self._perform(client, session, thread)
-        clock = self._experiment.system.clock
-        while self._waiting:
-            group = self._group = self._waiting.popleft()
-            if self._repeats:
-                if not self._experiment.others_run():
-                    self._waiting.clear()
-                    return
-                self._waiting.append(group)
-            if self._pause_ps is not None:
-                yield clock.until(clock.now_ps + self._pause_ps())
-            if group[0].not_before_ps > clock.now_ps:
-                yield clock.until(group[0].not_before_ps)
-            frees = group[0].f == "free" and group[0].argument is None
-            if frees and not self._held:
-                continue
-            self.made = [self._invoked(each, self._held.pop(0) if frees else each.argument) for each in group]
-            self.sent_ps = clock.now_ps
-            yield from self._perform(client, session, thread)
+        experiment, clock = self._experiment, self._experiment.system.clock
+        while self.made or self._waiting:
+            if self.made:
+                self._again()
+            else:
+                group = self._group = self._waiting.popleft()
+                if self._repeats:
+                    if not experiment.others_run():
+                        self._waiting.clear()
+                        return
+                    self._waiting.append(group)
+                if self._pause_ps is not None:
+                    yield clock.until(clock.now_ps + self._pause_ps())
+                if group[0].not_before_ps > clock.now_ps:
+                    yield clock.until(group[0].not_before_ps)
+                frees = group[0].f == "free" and group[0].argument is None
+                if frees and not self._held:
+                    continue
+                self.made = [self._invoked(each, self._held.pop(0) if frees else each.argument) for each in group]
+                self.sent_ps = clock.now_ps
+            operation, (request, span) = self.made[0], self._begun(thread)
+            found: Any = None
+            outcome = "ok"
+            for attempt in range(1 + experiment.retries):
+                if attempt:
+                    self._again()
+                try:
+                    found, outcome = (yield from client.perform(session, request)), "ok"
+                except OperationFailed:
+                    outcome = "info" if operation.retries else "fail"
+                except OutcomeUnknown:
+                    outcome = "info"
+                    continue
+                except CompletedWithError as error:  # the other end is gone, and the scheme looks for no other
+                    if not error.disconnected:
+                        raise
+                    outcome = "info"
+                    continue
+                break
+            self._ended(thread, span, outcome, found)
         yield from client.leave(session)
 
-    def _perform(self, client: Role, session: Any, thread: Thread) -> Code:
-        """The request that is under way, to its end."""
-        experiment, made, group = self._experiment, self.made, self._group
-        at_work, history, metered = experiment.at_work, experiment.history, experiment.metered
-        kind, clock, value_bytes = type(at_work), at_work.system.clock, at_work.sizes.value_bytes
-        operation = made[0]
-        steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in made))
+    def _begun(self, thread: Thread) -> tuple[Request, Span]:
+        """The request that is under way, which ``thread`` performs from now on, and its span."""
+        experiment, operation, value_bytes = self._experiment, self.made[0], self._experiment.at_work.sizes.value_bytes
         span = thread.span = Span(describe(operation))
-        if metered is not None:
-            metered.begins(thread)
+        if experiment.metered is not None:
+            experiment.metered.begins(thread)
         if operation.number % MARKS_EVERY == 1:
             experiment.spans[operation.number] = span
-        found: Any = None
-        outcome = "ok"
-        for attempt in range(1 + experiment.retries):
-            if attempt:
-                self._again()
-            try:
-                found, outcome = (yield from client.perform(session, Request(steps, operation.number))), "ok"
-            except OperationFailed:
-                outcome = "info" if operation.retries else "fail"
-            except OutcomeUnknown:
-                outcome = "info"
-                continue
-            except CompletedWithError as error:  # the other end is gone, and the scheme looks for no other
-                if not error.disconnected:
-                    raise
-                outcome = "info"
-                continue
-            break
-        self.made, self.answered_ps = [], clock.now_ps
+        steps = tuple(chain.from_iterable(step_of(each, value_bytes) for each in self.made))
+        return Request(steps, operation.number), span
+
+    def _ended(self, thread: Thread, span: Span, outcome: str, found: Any) -> None:
+        """The request that was under way has come to its end; ``found`` is what it has returned."""
+        experiment, made, operation = self._experiment, self.made, self.made[0]
+        history, now_ps = experiment.history, experiment.system.clock.now_ps
+        kind, value_bytes = type(experiment.at_work), experiment.at_work.sizes.value_bytes
+        self.made, self.answered_ps = [], now_ps
         if experiment.on_answer is not None:
             experiment.on_answer()
         results: Iterable[Any] = found or () if len(made) > 1 and outcome == "ok" else [found] * len(made)
         for each, its in zip(made, results, strict=True):
             result = result_of(kind, each, its, value_bytes) if outcome == "ok" else None
-            history.complete(each, outcome, clock.now_ps, result)
+            history.complete(each, outcome, now_ps, result)
             if each.f == "alloc" and isinstance(result, Number):
                 self._held.append(result)
-        if metered is not None:
-            metered.ended(operation, thread, span)
+        if experiment.metered is not None:
+            experiment.metered.ended(operation, thread, span)
         if (
-            group[0].until_empty
+            self._group[0].until_empty
             and outcome == "ok"
             and operation.result is not None
             and not self._begins_again(operation)
         ):
-            self._waiting.appendleft(group)
+            self._waiting.appendleft(self._group)
 
     def _begins_again(self, operation: Operation) -> bool:
         """Whether an object never gets empty: more has come of it than there was, and the same again."""

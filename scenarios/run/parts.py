@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ..history import Operation
 from .results import Hop
@@ -18,7 +19,7 @@ def way(operation: Operation, marks: Iterable[tuple[str, int]]) -> list[Hop]:
     ``marks`` says which hops have ended when; what no mark covers at the end is the client's own time.
     """
     hops, start_ps, return_ps = [], operation.invoke_ps, operation.return_ps or 0
-    for name, end_ps in sorted(marks, key=lambda mark: mark[1]):
+    for name, end_ps in sorted(marks, key=itemgetter(1)):
         if start_ps < end_ps <= return_ps:
             hops.append(Hop(name, start_ps, end_ps))
             start_ps = end_ps
