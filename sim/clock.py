@@ -97,8 +97,13 @@ class Clock(simpy.Environment):
         @property
         def now_ps(self) -> int:
             """The present instant, in picoseconds."""
-    else:
-        now_ps = property(attrgetter("_now"), doc="The present instant.")  # costs no Python call
+
+        @property
+        def running(self) -> simpy.Process:
+            """The process that runs now."""
+    else:  # cost no Python call
+        now_ps = property(attrgetter("_now"), doc="The present instant.")
+        running = property(attrgetter("_active_proc"), doc="The process that runs now.")
 
     def until(self, when_ps: int) -> simpy.Event:
         """An event at ``when_ps``; an instant that has passed counts as now."""
@@ -127,12 +132,6 @@ class Clock(simpy.Environment):
         """
         entry = (when_ps, THREADS + agent, next(self._eid), proceed, process or self._active_proc)
         heappush(self._queue, entry)  # type: ignore[misc]
-
-    @property
-    def running(self) -> simpy.Process:
-        """The process that runs now."""
-        assert self._active_proc is not None
-        return self._active_proc
 
     def thread_call(self, when_ps: int, agent: int, function: Callable[[Any], None], argument: Any) -> None:
         """Call ``function(argument)`` at ``when_ps`` where :meth:`resume` would let a thread go on."""

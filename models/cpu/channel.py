@@ -221,21 +221,20 @@ class WaitingThread:
         self.completion: WorkCompletion | None = None
         self.given_up = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether the thread still waits: its process may have been stopped."""
-        return self._process.is_alive and not self.given_up
-
-    def found(self, completion: WorkCompletion) -> None:
-        """Resume the thread with its completion."""
+    def found(self, completion: WorkCompletion) -> bool:
+        """Resume the thread with its completion, if it still waits: its process may have been stopped."""
+        if self.given_up or not self._process.is_alive:
+            return False
         thread, self.completion = self._thread, completion
-        thread._takes(completion)
+        if completion.span is not None:
+            thread._takes(completion)
         thread._polled(self._since_ps)
         thread.core.run(thread, thread._poll_ps, self._process)
+        return True
 
     def give_up(self) -> None:
         """Resume the thread without a completion: its time to spin is over."""
-        if self.alive and self.completion is None:
+        if not self.given_up and self.completion is None and self._process.is_alive:
             self.given_up = True
             self._thread._polled(self._since_ps)
             thread = self._thread

@@ -447,6 +447,5 @@ class Instructions(SoftwareThread):
 
     def flush(self, address: int, length: int) -> Code:
         """Every line with the best instruction of this processor, then ``sfence``: what ``pmem_persist`` does."""
-        instruction = {"clwb": self.clwb, "clflushopt": self.clflushopt, "clflush": self.clflush}
-        yield from instruction[self._cpu.flush_instruction](address, length)
+        yield from getattr(self, self._cpu.flush_instruction)(address, length)
         yield from self.sfence()

@@ -70,7 +70,7 @@ class Ordering:
         versions that a command wrote.
         """
         trace = self.trace
-        for rule in self.rules(event, here):
+        for rule in self._holding.get((event, id(here))) or self.rules(event, here):
             if rule.scope is Scope.QP_EARLIER:
                 for channel in qp:
                     trace.force_channel(*channel, rule.stage, at_ps, rule.name)

@@ -139,7 +139,7 @@ class Caches:
         holders = self._holders.get(key, 0)
         if not holders:
             tags = self.llc.tags
-            dirty = tags.clean(key) if keep else tags.drop(key)
+            dirty = tags.clean(key) if keep else tags.state.pop(key, 0) & DIRTY
         elif keep:
             dirty = 0
             for own in self._alone.get(holders) or self._of(holders):

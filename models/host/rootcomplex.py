@@ -61,7 +61,9 @@ class RootComplex:
         self.most_tlps = INBOX_WRITES * self._io_tlps
         """... and with so many TLPs of writes that have several, where somebody may have to wait for victims."""
         if self.ddio and not self.takes_at_once:
-            self._look_after(self._io_tlps // 2)
+            self.most_tlps, self.most_writes = _look_after(self._io_tlps // 2)
+        self._crowding = _look_after(self._io_tlps // 8)
+        """Both once the caches have taken the first writes, until the first dirty line has had to go."""
         self.last_visible_ps = 0
         """When all posted writes that came to the root port so far are visible, completions included; they keep
         their order, except late ones."""
@@ -131,11 +133,6 @@ class RootComplex:
         else:
             held.append(one)
 
-    def _look_after(self, tlps: int) -> None:
-        """Look for victims when so many TLPs of several or one a write have come."""
-        self.most_tlps = max(1, tlps)
-        self.most_writes = min(INBOX_WRITES, self.most_tlps)
-
     def _allocate(self, now_ps: int) -> None:
         """With DDIO on: the inbound writes until now are in the cache; what has to go leaves, what is missing comes.
 
@@ -151,8 +148,8 @@ class RootComplex:
             if held and queued_ps > taken.get(at_ps, 0):
                 taken[at_ps] = queued_ps
         if self.when_crowded:
-            self._look_after(self._io_tlps // 8)
-            if self.counters.leaked:
+            self.most_tlps, self.most_writes = self._crowding
+            if self.caches.counters.leaked:
                 calls, self.when_crowded = self.when_crowded, []
                 for call in calls:
                     call()
@@ -185,3 +182,9 @@ class RootComplex:
         """All lines of all caches are written back and dropped from now on; returns when memory has them."""
         self.catch_up(self.clock.now_ps)
         return self.access.flush_all(self.clock.now_ps)
+
+
+def _look_after(tlps: int) -> tuple[int, int]:
+    """The most TLPs, of several or one a write, and the most writes, for victims to be looked for after so many."""
+    most_tlps = max(1, tlps)
+    return most_tlps, min(INBOX_WRITES, most_tlps)

@@ -130,7 +130,10 @@ class Inbound:
 
         None where it proves nothing: all went to host memory, and nothing of it is traced.
         """
-        if all(number == HOST_MEMORY and lanes.empty for number, lanes in self._lanes.items()):
+        for number, lanes in self._lanes.items():
+            if number != HOST_MEMORY or not lanes.empty:
+                break
+        else:
             return None
         found = [self.observer(Event.RECV_COMPLETION, address) for address in self._anywhere.values()]
         return found[0] if len(found) == 1 else partial(_report, found)

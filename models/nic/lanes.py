@@ -61,9 +61,10 @@ class Lanes:
     def empty(self) -> bool:
         """Whether nothing that the trace knows came on them so far."""
         channels = self._trace.channels
-        return not any(
-            channels[channel].chunks for channel in (self._in_order, self.loose, self._releases) if channel is not None
-        )
+        for channel in (self._in_order, self.loose, self._releases):
+            if channel is not None and channels[channel].chunks:
+                return False
+        return True
 
     def earlier(self) -> ChannelPrefixes:
         """The chunks accepted so far, without ATOMIC WRITEs."""

@@ -119,4 +119,4 @@ Packet = tuple[Message, int, bytes, bool, int]
 def mark(message: Message, hop: str, at_ps: int) -> None:
     """Mark in the span of ``message``, if it has one, that a hop ended."""
     if message.span is not None:
-        message.span.mark(hop, at_ps)
+        message.span.marks.append((hop, at_ps))

@@ -84,7 +84,7 @@ class Port:
                 engine[unit] = start_ps + self._occupancy_ps
                 depart_ps = start_ps + self._processing_ps
                 if found.span is not None:
-                    found.span.mark("requester NIC", depart_ps)
+                    found.span.marks.append(("requester NIC", depart_ps))
                 if found is message:
                     break
                 found.start_ps, found.end_ps = IN_PORT, depart_ps
@@ -134,7 +134,7 @@ class Port:
             engine[unit] = start_ps + self._occupancy_ps
             depart_ps = start_ps + self._processing_ps
             if found.span is not None:
-                found.span.mark("requester NIC", depart_ps)
+                found.span.marks.append(("requester NIC", depart_ps))
             found.start_ps, found.end_ps = IN_PORT, depart_ps
             heappush(self._to_port, (depart_ps, key, found))
 

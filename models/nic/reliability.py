@@ -41,7 +41,7 @@ class Acknowledgements:
         """The last bit of an acknowledgement arrives at ``tail_ps``."""
         end = message.end
         if message.span is not None and (message.opcode is _WRITE or message.opcode not in RECEIVING):
-            message.span.mark("ACK on the wire", tail_ps)
+            message.span.marks.append(("ACK on the wire", tail_ps))
         done_ps, last_ps = tail_ps + self._acked_ps, end.last_answer_ps
         done_ps = end.last_answer_ps = done_ps if done_ps > last_ps else last_ps
         outstanding = end.outstanding

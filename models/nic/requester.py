@@ -101,7 +101,7 @@ class Requester:
         """The doorbell of these requests is here."""
         for message in messages:
             if message.span is not None:
-                message.span.mark("doorbell", self.clock._now)
+                message.span.marks.append(("doorbell", self.clock._now))
         if messages[0].end.qp.managed is not None:
             self._cross_channel.posted(messages[0].end, messages)
             return
@@ -166,7 +166,7 @@ class Requester:
     def ready(self, message: Message) -> None:
         """All that a request needs has been fetched."""
         if message.span is not None:
-            message.span.mark("WQE and payload fetch", self.clock._now)
+            message.span.marks.append(("WQE and payload fetch", self.clock._now))
         message.ready = True
         self.pump(message.end)
 

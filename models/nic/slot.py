@@ -99,7 +99,7 @@ class Slot:
         """The CQE of a receive is written at ``at_ps``, behind earlier ones; it is polled not before its bytes show."""
         cqe = ReceiveCqe(completion, key, not_before_ps)
         if completion.span is not None:  # which has its hops in the order of their instants
-            self._clock.hardware(at_ps, key, self._mark_receive, cqe)
+            heappush(self._queue, (at_ps, HARDWARE, key, self._mark_receive, cqe))
             return
         heappush(self.cqes, (at_ps, key, cqe))
         heappush(self._queue, (at_ps + self._cqe_ps, HARDWARE, key, self._received, cqe))
@@ -147,7 +147,7 @@ class Slot:
         if end.off_ps != NEVER:
             return
         if span is not None and (opcode is _WRITE or opcode not in RECEIVING):
-            span.mark("CQE", visible_ps)
+            span.marks.append(("CQE", visible_ps))
         completion = WorkCompletion(message.work.wr_id, _SUCCESS, opcode, message.length, end.qp, span, message.observe)
         completion.slots = message.slots
         end.qp.send_cq.push(completion)
@@ -163,15 +163,16 @@ class Slot:
         """Write a CQE now, behind everything that went to the host before it; it is polled once it is visible."""
         if completion.qp.end.off_ps != NEVER:
             return
-        self.settle(key)
+        if self.cqes:
+            self.settle(key)
         host = self.host
-        visible_ps = self.link.write(self._clock.now_ps, self._cqe_bytes)[1] + self.posted_write_ps
+        visible_ps = self.link.write(self._clock._now, self._cqe_bytes)[1] + self.posted_write_ps
         visible_ps = max(visible_ps, host.ordered_ps)
         host.last_visible_ps = max(visible_ps, host.last_visible_ps)
         visible_ps = max(visible_ps, not_before_ps)
         if hop is not None and completion.span is not None:
-            completion.span.mark(hop, visible_ps)
-        self._clock.hardware(visible_ps, key, self._push, (queue, completion))
+            completion.span.marks.append((hop, visible_ps))
+        heappush(self._queue, (visible_ps, HARDWARE, key, self._push, (queue, completion)))
 
     def _push(self, found: tuple[CompletionQueue, WorkCompletion]) -> None:
         queue, completion = found

@@ -168,12 +168,8 @@ class CompletedWithError(Exception):
 class Poller(Protocol):
     """Who waits for a completion, and takes it at once: a thread that polls (``models.cpu.thread``)."""
 
-    @property
-    def alive(self) -> bool:
-        """Whether it still wants one."""
-
-    def found(self, completion: WorkCompletion) -> None:
-        """Here it is."""
+    def found(self, completion: WorkCompletion) -> bool:
+        """Here is one: whether it still wants it, and has taken it."""
 
 
 class CompletionQueue:
@@ -191,10 +187,8 @@ class CompletionQueue:
             self.notify()
         queue = self._waiting
         while queue:
-            waiting = queue.popleft()
-            if waiting.alive:
+            if queue.popleft().found(completion):
                 completion.qp.posted -= completion.slots
-                waiting.found(completion)
                 return
         self._entries.append(completion)
 

@@ -13,5 +13,5 @@ class Span:
     marks: list[tuple[str, int]] = field(default_factory=list)
 
     def mark(self, hop: str, at_ps: int) -> None:
-        """The hop called ``hop`` ended at ``at_ps``."""
+        """The hop called ``hop`` ended at ``at_ps``. Hot code appends to ``marks`` itself."""
         self.marks.append((hop, at_ps))

@@ -53,7 +53,7 @@ def fetching(nic: Adapter, end: SendEnd, leave: Callable[[Message], None]) -> Ca
             requester.doorbell([message])
             return
         if message.span is not None:
-            message.span.mark("doorbell", clock._now)
+            message.span.marks.append(("doorbell", clock._now))
         if cqes:
             settle(message.key)
         fetch = Fetch(work.local_address, length, 1, b"", None)
@@ -76,7 +76,7 @@ def fetching(nic: Adapter, end: SendEnd, leave: Callable[[Message], None]) -> Ca
             return
         now_ps = clock._now
         if message.span is not None:
-            message.span.mark("WQE and payload fetch", now_ps)
+            message.span.marks.append(("WQE and payload fetch", now_ps))
         send_queue.popleft()
         message.attempt = end.attempt
         outstanding.append(message)

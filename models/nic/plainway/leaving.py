@@ -69,8 +69,8 @@ def leaving(
         message = Message(work, end, key, payload)
         at_ps = clock._now + doorbell_ps
         if message.span is not None:
-            message.span.mark("doorbell", at_ps)
-            message.span.mark("WQE and payload fetch", at_ps)
+            message.span.marks.append(("doorbell", at_ps))
+            message.span.marks.append(("WQE and payload fetch", at_ps))
         message.more, message.n_bytes, message.start_ps = None, n_bytes, IN_ENGINE
         message.attempt = end.attempt
         outstanding.append(message)
@@ -103,7 +103,7 @@ def leaving(
             at_ps = heappop(to_engine)[0]
             engine[unit] = at_ps + occupancy_ps
             if span is not None:
-                span.mark("requester NIC", depart_ps)
+                span.marks.append(("requester NIC", depart_ps))
             start_ps, end_ps = send(depart_ps, message.n_bytes)
             message.start_ps, message.end_ps = start_ps, end_ps
             if fabric.departures is not None:
@@ -118,7 +118,7 @@ def leaving(
         tail_ps = send_in(now_ps + switch_ps, message.n_bytes)[1]
         tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + last_ps
         if span is not None:
-            span.mark("wire and switch", tail_ps)
+            span.marks.append(("wire and switch", tail_ps))
         free_ps = receivers[receiver]
         start_ps = tail_ps if tail_ps > free_ps else free_ps
         opcode = message.opcode

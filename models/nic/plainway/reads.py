@@ -80,7 +80,7 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
         running = order.begin(RequestKind.READ, HOST_MEMORY)
         responses.expect(message)
         if message.span is not None:
-            message.span.mark("responder NIC", now_ps)
+            message.span.marks.append(("responder NIC", now_ps))
         lanes, fetch = route[2], dma.lines(address, length)
         observe = None  # it proves nothing where nothing has been traced
         if route[3].traced or not lanes.empty:
@@ -118,7 +118,7 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
             remote.answers.send_answer(to, message, here_ps, fetch.data, observe)
             return
         if message.span is not None:
-            message.span.mark("responder PCIe read", leaves_ps)
+            message.span.marks.append(("responder PCIe read", leaves_ps))
         message.payload, message.observe = fetch.data, observe
         message.n_bytes, message.more = answer_bytes + length, None
         message.start_ps, message.end_ps = IN_PORT, leaves_ps
@@ -149,7 +149,7 @@ def serve_reads(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -> 
         tail_ps = send_back(clock._now + switch_ps, message.n_bytes)[1]
         tail_ps = (tail_ps if tail_ps > tail_in_ps else tail_in_ps) + last_ps
         if message.span is not None:
-            message.span.mark("wire and switch", tail_ps)
+            message.span.marks.append(("wire and switch", tail_ps))
         free_ps = receivers[receiver]
         start_ps = tail_ps if tail_ps > free_ps else free_ps
         receivers[receiver] = start_ps + occupancy_ps

@@ -75,7 +75,7 @@ def accept_writes(nic: Adapter, end: SendEnd, remote: Adapter, to: ReceiveEnd) -
         if not last:
             return
         if span is not None:
-            span.mark("responder NIC", now_ps)
+            span.marks.append(("responder NIC", now_ps))
         acknowledge(message)
 
     return accept
