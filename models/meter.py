@@ -198,7 +198,10 @@ class Meter:
         return replace(order, interrupt=interrupt and wake, notify=notify and send)
 
     def _between(self, here: str, there: str) -> PairTraffic:
-        return self.traffic.setdefault((here, there), PairTraffic())
+        found = self.traffic.get((here, there))
+        if found is None:
+            found = self.traffic[here, there] = PairTraffic()
+        return found
 
     def _posts(self, qp: QueuePair, work: SendWR) -> None:
         to = qp.peer if work.destination is None else work.destination.end.qp

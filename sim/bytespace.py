@@ -187,11 +187,11 @@ class ByteSpace:
     def unwatch(self, watch: Watch) -> None:
         """End a watch; one that has ended stays ended."""
         for line in lines(watch.start, watch.end - watch.start):
-            left = [other for other in self._watches.get(line, ()) if other is not watch]
-            if left:
-                self._watches[line] = left
-            else:
-                self._watches.pop(line, None)
+            there = self._watches.get(line, [])
+            if watch in there:
+                there.remove(watch)
+                if not there:
+                    del self._watches[line]
 
     def tell(self, visible_ps: int, address: int, length: int) -> None:
         """Something that was written to this range is visible from ``visible_ps`` on: whoever watches it learns so."""

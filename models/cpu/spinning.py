@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from ...sim.bytespace import LINE_BYTES, lines
@@ -51,7 +52,7 @@ class SpinningThread(Instructions):
         Bytes that differ when the loop begins are found in its first round: nothing is lost between a load and this
         call. Rounds in vain cost no event, and count as polling. Raises ValueError where there is nothing to look at.
         """
-        if not ranges or not all(seen for _, seen in ranges):
+        if not ranges or not all(map(itemgetter(1), ranges)):
             raise ValueError("a loop that looks at no bytes would never end")
         return Spinning(self, ranges, deadline, tuple(queue_pairs)).run()
 
@@ -128,14 +129,16 @@ class Spinning:
             changed = space.read(now_ps, spot.offset, len(spot.seen)) != spot.seen
             if changed or not spot.memory.is_near(spot.offset, len(spot.seen), self._thread.core.agent):
                 self._writes.append((now_ps, number))
-            self._writes += [(at_ps, number) for at_ps in space.coming_ps(start, length)]
+            for at_ps in space.coming_ps(start, length):
+                self._writes.append((at_ps, number))
             written = partial(self._written, number)
             undo.append(partial(space.unwatch, space.watch(start, length, written)))
-            undo += [spot.memory.when_taken(line, partial(self._taken, number)) for line in lines(start, length)]
-        if any(qp.error for qp in self._queue_pairs):
-            self._failed_ps = self._begin_ps
+            for line in lines(start, length):
+                undo.append(spot.memory.when_taken(line, partial(self._taken, number)))
         failed = self._failed  # one object, to be found again
         for qp in self._queue_pairs:
+            if qp.error:
+                self._failed_ps = self._begin_ps
             qp.watchers.append(failed)
         try:
             return (yield from self._look_until_found())
@@ -148,9 +151,11 @@ class Spinning:
     def _look_until_found(self) -> Code:
         clock = self._clock
         while True:
-            target = self._next()
-            if target is None or target.at_ps > clock._now:
-                yield from self._until(target)
+            target, since_ps = self._next(), clock._now
+            if target is None or target.at_ps > since_ps:
+                self._wait_for(target)
+                yield HOLD
+                self._thread._polled(since_ps)
                 target = self._waits_for
                 assert target is not None
             if target.does == CHECKS:
@@ -230,17 +235,14 @@ class Spinning:
         rounds = max(0, -(-(max(at_ps, self._done_ps) - self._begin_ps - self._check_ps) // self._round_ps))
         return NextStep(self._begin_ps + rounds * self._round_ps + self._check_ps, CHECKS)
 
-    def _until(self, target: NextStep | None) -> Code:
-        """Wait for ``target``, or for what comes before it in the meantime: then :attr:`_waits_for` has that."""
-        thread, clock = self._thread, self._clock
-        since_ps, self._process = clock._now, clock.running
+    def _wait_for(self, target: NextStep | None) -> None:
+        """The process that runs goes on at ``target``, or at what comes before it: then :attr:`_waits_for` has that."""
+        thread, self._process = self._thread, self._clock.running
         self._waits_for, self._waiting = target, True
         if target is not None:
             self._set_alarm(target)
         if thread.core.fair:
             thread.core.spin(thread, self._process)
-        yield HOLD
-        thread._polled(since_ps)
 
     def _set_alarm(self, target: NextStep) -> None:
         self._waits_for = target

@@ -132,7 +132,7 @@ class Caches:
     def are_near(self, core: int, device: int, lines: range) -> bool:
         """Whether a core has all these lines of a memory in its first level."""
         own, base = self._private.get(core), device << LINE_BITS
-        return own is not None and all(base | line in own.l1.state for line in lines)
+        return own is not None and all(map(own.l1.state.__contains__, range(base | lines.start, base | lines.stop)))
 
     def flush(self, key: Key, keep: bool) -> bool:
         """The line is written back wherever it is: clean afterwards, and gone unless ``keep``; whether it was dirty."""

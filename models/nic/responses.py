@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from ...sim.clock import Clock
@@ -22,6 +23,9 @@ class Expected:
     send: Send | None = None
 
 
+_message = attrgetter("message")
+
+
 class Responses:
     """The responses that one queue pair has to send."""
 
@@ -36,7 +40,7 @@ class Responses:
 
     def expect(self, message: object) -> None:
         """A request has arrived whose execution may take time: later ones answer after it."""
-        if not self.waiting or not any(entry.message is message for entry in self.waiting):
+        if message not in map(_message, self.waiting):
             self.waiting.append(Expected(message))
 
     def leaves(self, message: object, ready_ps: int) -> int | None:

@@ -123,13 +123,14 @@ class PcieLink:
         it. Completions return in the order of the calls: an in-order gate. They leave as lines are there: the first at
         ``ready_ps``, the last at ``last_ps`` if that is later; the last line is then sent after that instant.
         """
+        carried = self._completion_bytes(n_bytes, address)
         if last_ps > ready_ps:
-            ready_ps = max(ready_ps, last_ps + self.line_ps - self.completion_ps(n_bytes, address))
+            ready_ps = max(ready_ps, last_ps + self.line_ps - self._down.transfer_ps(carried))
         if ready_ps > self._last_completion_ps:
             self._last_completion_ps = ready_ps
         else:
             ready_ps = self._last_completion_ps
-        return self._down.send(ready_ps, self._completion_bytes(n_bytes, address))[1]
+        return self._down.send(ready_ps, carried)[1]
 
     def completion_ps(self, n_bytes: int, address: int = 0) -> int:
         """How long an idle link carries the completions of a read."""

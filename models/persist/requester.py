@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..primitives.language import Step
 from ..primitives.messages import FLAG, TRAILER, WINDOW_BITS, message_of
 from ..primitives.order import PrimitiveOrder, Range, address_of
+from ..primitives.plan import PrimitivePlan
 from ..primitives.vocabulary import FOLLOWS, LEVELS, PLACEMENTS, UPDATE, VERBS
 from ..verbs.objects import CompletedWithError, CompletionQueue, WorkCompletion
 from ..verbs.opcodes import RECEIVE_COMPLETIONS, Opcode, SendFlags, Status
@@ -103,6 +104,7 @@ class PrimitiveRequester:
             shared.takers[qp.number] = self.take
         self.service = service
         self.plan = service.plan
+        self._copies = _copies(service.plan)
         self.thread = thread
         self.node = node
         self.qp = qp
@@ -248,14 +250,6 @@ class PrimitiveRequester:
             self._answers += len(updates)
             ticket.awaited = [self._answers]
         return ticket
-
-    @property
-    def _copies(self) -> bool:
-        steps = (
-            *(s for p in self.plan.programs.values() for s in p.steps),
-            *(s for c in self.plan.chains.values() for s in c),
-        )
-        return any(step.do == "copy" for step in steps)
 
     def _update(self, address: int, data: bytes, ticket: Ticket) -> tuple[Range | None, SendWR, bytes]:
         """Where an update stays that is not copied, its work request, and what travels."""
@@ -427,7 +421,7 @@ class PrimitiveRequester:
         self.packets += 1
         if self._end.destination is not None:
             work.destination = self._end.qp
-        yield from self.thread.post_send(self.qp, work)
+        return self.thread.post_send(self.qp, work)
 
     def _until(self, number: int) -> Code:
         """Poll until this work request has completed."""
@@ -464,3 +458,9 @@ class PrimitiveRequester:
             self.thread.post_recv(self.qp, RecvWR(completion.wr_id, self._replies + 64 * completion.wr_id, 64))
         else:
             self._completed = completion.wr_id
+
+
+def _copies(plan: PrimitivePlan) -> bool:
+    """Whether a step copies."""
+    steps = (*(s for p in plan.programs.values() for s in p.steps), *(s for c in plan.chains.values() for s in c))
+    return any(step.do == "copy" for step in steps)

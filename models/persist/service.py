@@ -336,7 +336,7 @@ class Service:
 
     def reply(self, thread: Thread, end: ServiceEnd, step: Step) -> Code:
         """SEND a few bytes, unsignalled: that they come is the answer."""
-        yield from thread.post_send(end.qp, self._message_of(step, end))
+        return thread.post_send(end.qp, self._message_of(step, end))
 
     def _message_of(self, step: Step, end: ServiceEnd) -> SendWR:
         """The message of a step. Where others send some as well its immediate says whose it is."""

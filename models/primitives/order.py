@@ -36,6 +36,8 @@ class PrimitiveOrder:
     @property
     def span(self) -> Range:
         """From the first byte of its updates to the last."""
+        if len(self.ranges) == 1:
+            return self.ranges[0]
         start = min(address for address, _ in self.ranges)
         return start, max(address + length for address, length in self.ranges) - start
 

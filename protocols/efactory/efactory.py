@@ -181,7 +181,7 @@ class EFactory(KvScheme, name="efactory"):
             return {Put: self.on_put, Get: self.on_get}
 
         def on_put(self, thread: Thread, request: Put) -> Code:
-            return (yield from self.alone(thread, request.key, self.link_new(thread, request)))
+            return self.alone(thread, request.key, self.link_new(thread, request))
 
         def link_new(self, thread: Thread, request: Put) -> Code:
             """Section 4.3.1, steps 2 to 4: fill in the metadata, update the index, persist all of it, reply."""

@@ -209,7 +209,7 @@ class KvServer(Role, memory=("dram", "pm"), served=True):
         Keys that the table was not formatted for share one lock: they may want the same free entry.
         """
         name = key if self.sizes.threads == 1 or self.index.slot_of_loaded(key) is not None else None
-        return (yield from self.locks.under(thread, name, code))
+        return self.locks.under(thread, name, code)
 
     def on_allocate(self, thread: Thread, request: Allocate) -> Code:
         """Reply with a :class:`Region` for the object: nothing but bookkeeping, the index is left alone."""

@@ -53,7 +53,7 @@ class ConnectedClient:
     @property
     def gone(self) -> bool:
         """Whether a queue pair is in the error state."""
-        return any(qp.error for qp in self.pairs)
+        return self.qp.error or (self.log_qp is not None and self.log_qp.error)
 
 
 class DurableConnection:

@@ -31,13 +31,13 @@ class CallSession:
 
     def send(self, message: CallMessage) -> Code:
         """Send a request."""
-        yield from self.requests.send(self.thread, message)
+        return self.requests.send(self.thread, message)
 
     def receive(self, number: int, length: int, deadline: Deadline | None) -> Code:
         """The reply to the call of that number, which has at most ``length`` bytes of data, as
         :meth:`MessagePath.receive`.
         """
-        return (yield from self.replies.receive(self.thread, number, length, deadline))
+        return self.replies.receive(self.thread, number, length, deadline)
 
 
 @dataclass

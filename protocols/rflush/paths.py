@@ -142,7 +142,7 @@ class ByWrite(MessagePath):
 
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
-        return (yield from self.slot.take(thread))
+        return self.slot.take(thread)
 
     @override
     def clear(self, thread: Thread) -> Code:
@@ -215,7 +215,7 @@ class ByImmediate(ByWrite):
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         thread.post_recv(self.other, RecvWR(0, 0, 0))
-        return (yield from self.slot.take(thread))
+        return self.slot.take(thread)
 
 
 class InKernel(ByImmediate):

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ....sim.trace import NEVER, Chunk
@@ -117,7 +119,7 @@ class PrimitiveRun:
 
     def _over(self) -> None:
         """All steps have ended: their proofs hold for every request executed behind them."""
-        every = tuple(dict.fromkeys(proof for known in self._known.values() for proof in known.proofs))
+        every = tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("proofs"), self._known.values()))))
         if every:
             proof = self._answer if self._answer is not None and self._answer.of == every else Proofs(every)
             self.end.inbound.executed(RequestKind.FLUSH, proof, self._running.holds)
