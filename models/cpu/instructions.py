@@ -154,7 +154,7 @@ class Instructions(SoftwareThread):
             take = min(LINE_BYTES - (address + done) % LINE_BYTES, length - done)
             if not self.core.undivided:
                 yield from self._turn()
-            wait_ps = max(0, self.core.fills.free_ps - self.now_ps)
+            wait_ps = max(0, self.core.fills.busy_ps[0] - self.now_ps)
             if wait_ps:
                 self.account.memory_ps += wait_ps
                 yield self.core.run(self, wait_ps)
@@ -219,7 +219,7 @@ class Instructions(SoftwareThread):
             take = min(LINE_BYTES - (offset + done) % LINE_BYTES, len(data) - done)
             if not self.core.undivided:
                 yield from self._turn()
-            cost_ps = max(0, self.core.fills.free_ps - self.now_ps) + self._cpu.ntstore_ps
+            cost_ps = max(0, self.core.fills.busy_ps[0] - self.now_ps) + self._cpu.ntstore_ps
             self.account.flush_ps += cost_ps
             yield self.core.run(self, cost_ps)
             core, now_ps, piece = self.core, self.now_ps, data[done : done + take]
@@ -331,7 +331,7 @@ class Instructions(SoftwareThread):
             flush = self._ordering.trace.flush(number, line, core.stores, now_ps)
             if not core.fair:
                 core.flushes.append(flush)
-            wait_ps = max(0, core.fills.free_ps - now_ps)
+            wait_ps = max(0, core.fills.busy_ps[0] - now_ps)
             account.flush_lines += 1
             account.flush_ps += wait_ps + cost_ps
             yield core.run(self, wait_ps + cost_ps)  # then the line is on its way, and the next one's turn has come

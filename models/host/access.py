@@ -10,6 +10,7 @@ read: a store so soon behind a fence that a core which runs ahead has come to it
 
 from __future__ import annotations
 
+from heapq import heapreplace
 from typing import Protocol
 
 from ...sim.bytespace import LINE_BYTES
@@ -119,19 +120,18 @@ class CacheAccess:
             if caches.evicted:
                 victim_ps = self._evict(start_ps)
             if level is not _L1:
-                took_ps, not_before_ps, buffers = self._level_ps[level], 0, fills
+                took_ps, not_before_ps, busy_ps, lead_ps = self._level_ps[level], 0, fills.busy_ps, fenced_ps
                 if streams is not None:
                     if key // PAGE_LINES != within:
                         within = key // PAGE_LINES
                         stream = streams.follow(key, min(last, key | PAGE_LINES - 1), dirty, start_ps)
                         stream_key, leads = stream.first, stream.front > stream.first
                     if key - stream_key > 1:
-                        buffers = fills.streams
-                at_ps = max(at_ps, buffers.free_ps)
+                        busy_ps = fills.streams.busy_ps
+                        if leads and level is _MEMORY and fills.streams is not fills:
+                            lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
+                at_ps = max(at_ps, busy_ps[0])
                 if level is _MEMORY:
-                    lead_ps = fenced_ps
-                    if streams is not None and leads and buffers is not fills:
-                        lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
                     left_ps = self._memory.left_ps(key) if dirty or lead_ps else 0
                     if left_ps > start_ps - lead_ps:  # nobody has asked for it since the core gave it up
                         lead_ps = 0
@@ -144,7 +144,7 @@ class CacheAccess:
                 if victim_ps:  # its buffer has the data until the line that had to go is in the queue
                     took_ps = max(took_ps, victim_ps - max(at_ps, not_before_ps))
                 ready_ps = (at_ps if at_ps > not_before_ps or (dirty and not waited) else not_before_ps) + took_ps
-                buffers.take(ready_ps)
+                heapreplace(busy_ps, ready_ps)  # ``FillBuffers.take``
                 if dirty:
                     if waited:
                         self.owned[key] = ready_ps

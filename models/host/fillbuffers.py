@@ -20,16 +20,14 @@ WINDOW_PS = 200_000
 class FillBuffers:
     """When each buffer of a core is free again. Only that core calls it, for one instruction after the other."""
 
-    __slots__ = ("_busy", "ahead_ps", "count", "fenced_ps", "free_ps", "stored_ps", "streams")
+    __slots__ = ("ahead_ps", "busy_ps", "count", "fenced_ps", "stored_ps", "streams")
 
     def __init__(self, count: int, streams: int = 0) -> None:
         self.count = count
         self.streams = FillBuffers(streams) if streams else self
         """Those in which a prefetcher brings lines."""
-        self._busy = [0] * count
-        """Until when each is taken, as a heap."""
-        self.free_ps = 0
-        """When the buffer is free that is free first."""
+        self.busy_ps = [0] * count
+        """Until when each is taken: a heap, the first of which is free first. Hot code takes that one itself."""
         self.stored_ps = 0
         """When the core has all lines that it stored to so far: a fence waits for that."""
         self.fenced_ps = -1
@@ -56,6 +54,4 @@ class FillBuffers:
 
     def take(self, until_ps: int) -> None:
         """Take the buffer that is free first until ``until_ps``."""
-        busy = self._busy
-        heapreplace(busy, until_ps)
-        self.free_ps = busy[0]
+        heapreplace(self.busy_ps, until_ps)

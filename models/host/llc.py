@@ -115,13 +115,13 @@ class Llc:
                 traffic.append((instant(key), gone, False))
 
         while inbox and inbox[0][0] <= until_ps:
-            write = _arrived(inbox, until_ps)
+            write = inbox.popleft() if len(inbox[0]) == 4 else _arrived(inbox, until_ps)
             row, begins = [write], []
             device, start, end = write[1], write[2], write[3]
             while inbox and inbox[0][2] == end and not end & _WITHIN and inbox[0][1] == device:
                 if inbox[0][0] > until_ps:  # the packets of one WRITE follow each other: one check for all of them
                     break
-                write = _arrived(inbox, until_ps)
+                write = inbox.popleft() if len(inbox[0]) == 4 else _arrived(inbox, until_ps)
                 row.append(write)
                 end = write[3]
             base = device << LINE_BITS
@@ -143,7 +143,7 @@ class Llc:
 
 
 def _arrived(inbox: deque[IoWrite], until_ps: int) -> IoWrite:
-    """Take the first write out, as far as it is visible by then: the rest of a run stays the first."""
+    """Take the first write out, a run as far as it is visible by then: the rest of it stays the first."""
     write = inbox.popleft()
     if len(write) == 5 and write[4][-1][1] > until_ps:
         write, rest = cut(write, until_ps)

@@ -113,7 +113,7 @@ def received(nic: Adapter, end: ReceiveEnd, message: Message) -> None:
 
 def completes(nic: Adapter, end: ReceiveEnd, message: Message, receive: RecvWR, byte_offset: int) -> None:
     """The bytes of a message that took a receive request are on their way: its completion follows them."""
-    qp, sends = end.qp, message.opcode in SENDS
+    qp, sends, inbound = end.qp, message.opcode in SENDS, end.inbound
     datagram = qp.qp_type is QpType.IBV_QPT_UD
     completion = WorkCompletion(
         receive.wr_id,
@@ -122,10 +122,10 @@ def completes(nic: Adapter, end: ReceiveEnd, message: Message, receive: RecvWR, 
         message.length + (GRH_BYTES if datagram else 0),
         qp,
         message.span,
-        end.inbound.received(),
+        inbound.received(),
         message.work.imm_data if message.opcode in IMMEDIATE else None,
         message.end.number if datagram else 0,
         byte_offset,
     )
     at_ps = nic.clock._now + nic.parameters.recv_processing_ps
-    nic.slot.complete_receive(at_ps, message.key + RECEIVED, completion, end.inbound.placed_ps)
+    nic.slot.complete_receive(at_ps, message.key + RECEIVED, completion, inbound.placed_ps)
