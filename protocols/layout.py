@@ -143,4 +143,5 @@ class Layout:
     @classmethod
     def offset_of(cls, name: str) -> int:
         """Where a field begins."""
-        return next(field.offset for field in cls.fields if field.name == name)
+        offset: int = vars(cls)[name].offset
+        return offset

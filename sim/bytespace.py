@@ -75,6 +75,10 @@ class Watch(NamedTuple):
     on_visible: Callable[[int], None]
 
 
+_watch = partial(tuple.__new__, Watch)
+"""As Watch, of a tuple; costs no Python call."""
+
+
 class ByteSpace:
     """A sparse space of ``size_bytes`` bytes, zero where nothing was written."""
 
@@ -179,7 +183,7 @@ class ByteSpace:
 
         Returns what :meth:`unwatch` takes.
         """
-        watch = Watch(address, address + length, on_visible)
+        watch = _watch((address, address + length, on_visible))
         for line in lines(address, length):
             self._watches.setdefault(line, []).append(watch)
         return watch

@@ -71,6 +71,10 @@ class Spot(NamedTuple):
     """When such a look is over, from the beginning of a round in which all looks are such."""
 
 
+_spot = partial(tuple.__new__, Spot)
+"""As Spot, of a tuple; costs no Python call."""
+
+
 class NextStep(NamedTuple):
     """The next thing that the loop does which needs the simulator."""
 
@@ -103,7 +107,7 @@ class Spinning:
             if hit_ps is None:
                 self._caches, hit_ps = False, 0
             at_ps += hit_ps
-            self._spots.append(Spot(address, seen, memory, offset, hit_ps, at_ps))
+            self._spots.append(_spot((address, seen, memory, offset, hit_ps, at_ps)))
         self._check_ps = at_ps
         self._pause_ps = thread._cpu.spin_loop_ps
         self._round_ps = at_ps + self._pause_ps

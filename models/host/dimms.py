@@ -189,14 +189,14 @@ class Dimms(AttachedMemory, parameters=MediaParameters):
     @override
     def when_taken(self, line: int, call: Callable[[], None]) -> Callable[[], None]:
         taken, key = self._root.caches.taken, self._number << LINE_BITS | line
-        taken[key] = [*taken.get(key, ()), call]
+        taken.setdefault(key, []).append(call)
 
         def end() -> None:
-            left = [other for other in taken.get(key, ()) if other is not call]
-            if left:
-                taken[key] = left
-            else:
-                taken.pop(key, None)
+            there = taken.get(key, [])
+            if call in there:
+                there.remove(call)
+                if not there:
+                    del taken[key]
 
         return end
 

@@ -147,7 +147,7 @@ class NumaCaches(Caches):
 
     def give_up(self, key: Key) -> int:
         """Another socket stores to the line: it is not here any more; returns 1 if it was dirty."""
-        for call in self.taken.get(key, ()):
+        for call in tuple(self.taken.get(key, ())):
             call()
         return self._drop(key)
 

@@ -183,7 +183,7 @@ class Caches:
                 other.l1.state.pop(key, None)
                 dirty |= other.l2.state.pop(key, 0) & DIRTY
             self._holders[key] &= own.bit
-            for call in self.taken.get(key, ()):
+            for call in tuple(self.taken.get(key, ())):
                 call()
         return dirty
 
