@@ -40,17 +40,18 @@ class KeySpace(Sequence[str]):
 
     @override
     def __contains__(self, name: object) -> bool:
-        return self._number(name) is not None
+        return self.number_of(name) is not None
 
     @override
     def index(self, name: Any, start: int = 0, stop: int | None = None) -> int:
         """The number of an object; ValueError if there is none of that name (between ``start`` and ``stop``)."""
-        number = self._number(name)
+        number = self.number_of(name)
         if number is None or number not in range(self._count)[start:stop]:
             raise ValueError(f"{name!r} is none of the {self._count} objects")
         return number
 
-    def _number(self, name: object) -> int | None:
+    def number_of(self, name: object) -> int | None:
+        """The number of an object; None if there is none of that name."""
         if not isinstance(name, str) or name[:1] != "k" or not name[1:].isdecimal():
             return None
         number = int(name[1:])
@@ -73,9 +74,10 @@ class FirstValues(Mapping[Hashable, bytes], ABC):
 
     @override
     def __getitem__(self, name: Hashable) -> bytes:
-        if name not in self._names:
+        number = self._names.number_of(name)
+        if number is None:
             raise KeyError(name)
-        return self.value(self._names.index(name))
+        return self.value(number)
 
     @override
     def __contains__(self, name: object) -> bool:
