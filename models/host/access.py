@@ -103,11 +103,7 @@ class CacheAccess:
                 if missed:
                     at_ps += self._walk(core, missed, start_ps)
         each_ps = self._store_ps if dirty else self._load_ps
-        streams, stream, within = self._prefetchers.get(core), NO_STREAM, -1
-        stream_key, leads = 0, False
-        if streams is None and self._ahead:
-            streams = self._prefetchers[core] = Prefetcher(self._ahead)
-        waited, fenced_ps = dirty and self._waited, 0
+        stream, within, waited, fenced_ps = NO_STREAM, -1, dirty and self._waited, 0
         if waited:
             fenced_ps = fills.ran_ahead_ps(start_ps)
             if len(self.owned) >= self._most_owned:
@@ -116,20 +112,19 @@ class CacheAccess:
             coming, self._most_coming = _to_come(coming, start_ps)
             self._coming = coming
         for key in range(first, last + 1) if length else ():
-            level, victim_ps = caches.access(core, key, dirty), 0
-            if caches.evicted:
-                victim_ps = self._evict(start_ps)
+            level = caches.access(core, key, dirty)
             if level is not _L1:
+                victim_ps = self._evict(start_ps) if caches.evicted else 0
                 took_ps, not_before_ps, busy_ps, lead_ps = self._level_ps[level], 0, fills.busy_ps, fenced_ps
-                if streams is not None:
+                if self._ahead:
                     if key // PAGE_LINES != within:
                         within = key // PAGE_LINES
+                        streams = self._prefetchers.get(core) or self._prefetcher(core)
                         stream = streams.follow(key, min(last, key | PAGE_LINES - 1), dirty, start_ps)
-                        stream_key, leads = stream.first, stream.front > stream.first
-                    if key - stream_key > 1:
+                    if key - stream.first > 1:
                         busy_ps = fills.streams.busy_ps
-                        if leads and level is _MEMORY and fills.streams is not fills:
-                            lead_ps = max(lead_ps, streams.lead_ps(stream, key, start_ps))
+                        if level is _MEMORY and stream.front > stream.first and fills.streams is not fills:
+                            lead_ps = max(lead_ps, self._prefetchers[core].lead_ps(stream, key, start_ps))
                 at_ps = max(at_ps, busy_ps[0])
                 if level is _MEMORY:
                     left_ps = self._memory.left_ps(key) if dirty or lead_ps else 0
@@ -158,6 +153,10 @@ class CacheAccess:
                 done_ps = max(done_ps, coming.get(key, 0))
             at_ps += each_ps
         return (at_ps if at_ps > done_ps else done_ps) - start_ps
+
+    def _prefetcher(self, core: int) -> Prefetcher:
+        prefetcher = self._prefetchers[core] = Prefetcher(self._ahead)
+        return prefetcher
 
     def hit_ps(self, offset: int, length: int) -> int | None:
         """How long a core loads a range that is in its first-level cache; None without such caches."""
