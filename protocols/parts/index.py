@@ -178,7 +178,7 @@ class HashIndex:
     @staticmethod
     def point(thread: Thread, entry: int, location: Word) -> Code:
         """Point the entry at an address at ``location``, by one 8-byte store."""
-        return thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
+        yield from thread.store(entry + Entry.offset_of("location"), location.pack().to_bytes(8, "little"))
 
     @classmethod
     def _free(cls, content: bytes, key: bytes) -> int | None:

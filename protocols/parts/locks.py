@@ -43,9 +43,8 @@ class Locks:
 
         The lock is given back too where ``code`` raises.
         """
-        return self._under(thread, name, code, shared) if self._needed else code
-
-    def _under(self, thread: Thread, name: Hashable, code: Code, shared: bool) -> Code:
+        if not self._needed:
+            return (yield from code)
         yield from self._take(thread, name, shared)
         try:
             result = yield from code

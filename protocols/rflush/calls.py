@@ -406,7 +406,7 @@ class CallServer(Role, memory=("dram", "pm"), served=True):
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what has been written durable."""
-        return self.table.flush(thread, number)
+        yield from self.table.flush(thread, number)
 
 
 class CallScheme(Scheme):

@@ -31,7 +31,7 @@ class CallSession:
 
     def send(self, message: CallMessage) -> Code:
         """Send a request."""
-        return self.requests.send(self.thread, message)
+        yield from self.requests.send(self.thread, message)
 
     def receive(self, number: int, length: int, deadline: Deadline | None) -> Code:
         """The reply to the call of that number, which has at most ``length`` bytes of data, as

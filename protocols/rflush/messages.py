@@ -140,4 +140,4 @@ class Sender:
 def post_write(thread: Thread, qp: QueuePair, here: int, length: int, there: int, rkey: int) -> Code:
     """Post an unsignalled WRITE of what lies in a buffer, inline where it fits."""
     flags = SendFlags.IBV_SEND_INLINE if length <= qp.max_inline_data else SendFlags.NONE
-    return thread.post_send(qp, SendWR(0, Opcode.IBV_WR_RDMA_WRITE, here, length, there, rkey, send_flags=flags))
+    yield from thread.post_send(qp, SendWR(0, Opcode.IBV_WR_RDMA_WRITE, here, length, there, rkey, send_flags=flags))

@@ -91,11 +91,11 @@ class ObjectTable:
 
     def store(self, thread: Thread, number: int, data: bytes) -> Code:
         """Store a value in place."""
-        return thread.store(self.place(number), data)
+        yield from thread.store(self.place(number), data)
 
     def copy(self, thread: Thread, number: int, source: int) -> Code:
         """Copy the value that lies at ``source`` into place."""
-        return thread.memcpy(self.place(number), source, self.value_bytes)
+        yield from thread.memcpy(self.place(number), source, self.value_bytes)
 
     def flush(self, thread: Thread, number: int) -> Code:
         """Make what is stored of an object durable: ``flushed_bytes`` of it, usually all of its lines; and mark it."""

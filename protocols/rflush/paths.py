@@ -215,7 +215,7 @@ class ByImmediate(ByWrite):
     @override
     def take(self, thread: Thread, completion: WorkCompletion | None) -> Code:
         thread.post_recv(self.other, RecvWR(0, 0, 0))
-        return self.slot.take(thread)
+        return (yield from self.slot.take(thread))
 
 
 class InKernel(ByImmediate):
