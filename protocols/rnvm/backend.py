@@ -172,6 +172,8 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         if self.heaps:
             process.start(self.calls.serve(self.node.thread(0, f"{self.node.name} calls")))
         if self.logged:
+            if self.mirror() is not None and self.mode.copied_before():
+                self.positions.clear()  # nobody reads what has been replayed before it is on the mirror
             for area in self.areas:
                 process.start(self.serve(self.log_thread(area.number), area))
         self.listener.listen()
@@ -295,6 +297,7 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
         if "oplog" in self.mode.options:
             own = self.log_thread(len(self.areas) + area.number)
             operations = self.operation_copies[area.number] = Copies(mirror, own, self.node, area, most_bytes)
+            operations.follow(copies)
             self.node.process(self.node.name).start(self.copy_operations(own, area, operations))
 
     def copy(self, thread: Thread, area: Area, position: Position, body: bytes, writes: list[Write]) -> Code:
@@ -352,13 +355,15 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
             else:
                 looking, link = None, copies.link
                 yield from copies.operation(log, position, found[1])
-                position = log.behind(position, head.length)
                 if before:
                     yield from copies.settle()
                 if copies.alone or copies.link is not link:  # the other thread copies all: until then there is no copy
                     yield from self.replaying[area.number].acquire(thread, exclusive=True)
                     yield from self.join_mirror(area, copies)
                     self.replaying[area.number].release()
+                    if not copies.alone:
+                        continue  # that all may have been copied before this record came
+                position = log.behind(position, head.length)
                 if before:
                     yield from thread.store(area.operations_copied, word_of(position))
 

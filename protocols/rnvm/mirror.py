@@ -18,8 +18,9 @@ long as the copy is old, what returns is on the back-end alone: the promise that
 condition that the mirror is there. Who begins again once it is lost for good waits for no copy.
 
 A back-end that begins again, or a front-end that takes a structure over where front-ends copy, copies all of a
-structure. Until that is done there is no copy, and the mirror's line of the naming area says so: a back-end that is
-lost in that time takes all of the structure with it, be the old copy whole. (The paper has one failure at a time.)
+structure. The mirror has room for two copies: the new one is made beside the old one, and one word says which of them
+counts. It changes when the new copy is whole; where operations wait for their copies nobody takes the structure over
+before that. (The paper has one failure at a time.)
 """
 
 from __future__ import annotations
@@ -78,7 +79,19 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
         super().__init__(scheme, node, number)
         self.pm = node.memory["pm"]
         mode: type[RnvmMode] = scheme.mode  # type: ignore[assignment]
-        self.areas, self.start_of_memory, self.length = AreaLayout.on(self.pm, scheme, mode.log_bytes())
+        self.areas, self.start_of_memory, first = AreaLayout.on(self.pm, scheme, mode.log_bytes())
+        self._second = self.pm.allocate(first, "second copy", item_bytes=LINE) - self.start_of_memory
+        """How far behind the first copy the second one lies."""
+        self._counts = self.pm.allocate(LINE * len(self.areas), "copies that count", item_bytes=LINE)
+        self.length = self._counts + LINE * len(self.areas) - self.start_of_memory
+
+    def counts(self, area: Area) -> int:
+        """Where the word lies that says which copy of a structure counts: by its offset from the first one."""
+        return self._counts + LINE * area.number
+
+    def other(self, offset: int) -> int:
+        """The offset of the copy beside the one at that offset."""
+        return self._second - offset
 
     @override
     def begin(self) -> None:
@@ -97,6 +110,10 @@ class Mirror(Role, memory=("dram", "pm"), passive=True):
         made = Link(thread, node, self, most_bytes, before)
         self.ends.setdefault(area.number, []).extend(made.ends())
         return made
+
+    def copy_by(self, link: Link, area: Area) -> Code:
+        """A structure's copy that counts, as it is read by a link."""
+        return MirroredCopy(link, int.from_bytes((yield from link.read(self.counts(area), WORD)), "little"))
 
     def fence(self, area: Area) -> Code:
         """Nobody copies a structure any more: nothing that was on its way comes later."""
@@ -119,6 +136,8 @@ class Copies:
         self._to_spare: Link | None = None
         self.alone = False
         """The mirror is gone, or its copy is not whole."""
+        self._offset = 0
+        """Of the copy that is written, from the first one: all places are the back-end's."""
         self._most_bytes = most_bytes
         self._told: bool | None = None if mirror.scheme.failures else False
         """Whether the spare machine knows that the copy is old; None: somebody before may have told it."""
@@ -130,10 +149,14 @@ class Copies:
 
     def put(self, address: int, data: bytes) -> Code:
         """Copy a range; it is there when :meth:`settle` returns, if :attr:`link` is the same then."""
+        yield from self._put(address + self._offset, data)
+
+    def _put(self, place: int, data: bytes) -> Code:
+        """Have a place of the mirror's memory hold something."""
         if not self.alone:
             link = self.link
             try:
-                begun = yield from link.begin_log(address, data)
+                begun = yield from link.begin_log(place, data)
             except GONE:
                 self._broken(link)
                 return
@@ -181,38 +204,48 @@ class Copies:
         self._used, self._changed = 0, []
 
     def all_of(self, source: CopySource) -> Code:
-        """Copy a whole structure; until that is done the mirror says that it has none."""
+        """Copy a whole structure, beside the copy that counts; once it is whole it is the one that counts."""
         self._used, self._changed = 0, []
-        yield from self.put(self.area.name, bytes(LINE))
-        yield from self.settle()
-        name, behind = yield from copy_structure(source, self.area, self.put)
-        yield from self.settle()
-        yield from self.put(self.area.name, name)
-        yield from self.settle()
-        for body in behind:
-            self._used += lines_of(len(body))
-            self._changed += writes_of(body)
+        link = self.link
+        try:
+            before: MirroredCopy = yield from self.mirror.copy_by(link, self.area)
+        except GONE:
+            self._broken(link)
+        else:
+            self._offset = self.mirror.other(before.offset)
+            name, behind = yield from copy_structure(source, self.area, self.put)
+            yield from self.put(self.area.name, name)
+            yield from self.settle()
+            yield from self._put(self.mirror.counts(self.area), self._offset.to_bytes(WORD, "little"))
+            yield from self.settle()
+            for body in behind:
+                self._used += lines_of(len(body))
+                self._changed += writes_of(body)
         yield from self._tell_spare()
 
     def join_again(self, source: CopySource, other: Copies | None = None) -> Code:
         """If the mirror was gone and is there again, connect, and copy all from a source whose LPN does not move
         meanwhile; if it is not, have the spare machine know. ``other`` copies another log of the structure, and goes on
-        with it.
+        with it once all is copied.
         """
         if not self.alone:
             return
         if self.mirror.listener.listening:
-            yield from source.read(self.area.name, LINE)  # if it is gone, the mirror keeps what it has
+            yield from source.read(self.area.name, LINE)  # if it is gone, the mirror is another's to connect to
             yield from self.mirror.fence(self.area)
             self._connect()
+            yield from self.all_of(source)
             if other is not None:
                 other._connect()
-            yield from self.all_of(source)
         else:
             yield from self._tell_spare()
         if other is not None:
-            other.alone |= self.alone
-            other._told, other._used, other._changed = self._told, self._used, list(self._changed)
+            other.follow(self)
+
+    def follow(self, other: Copies) -> None:
+        """Copy to where all of the structure has been copied by the thread that copies another log."""
+        self.alone, self._offset = other.alone, other._offset
+        self._told, self._used, self._changed = other._told, other._used, list(other._changed)
 
     def _tell_spare(self) -> Code:
         """Mark the mirror's copy as old on the spare machine, or as whole again, if that can be reached."""
@@ -269,6 +302,23 @@ class OwnMemory:
         if not (yield from self._thread.crc32_matches(start, head.length, head.body_crc)):
             return None
         return head, (yield from self._thread.load(start, head.length))
+
+
+class MirroredCopy:
+    """A copy on the mirror as the source of another."""
+
+    def __init__(self, link: Link, offset: int) -> None:
+        self._link = link
+        self.offset = offset
+        """From the first copy; all places are the back-end's."""
+
+    def read(self, address: int, length: int) -> Code:
+        """READ a range."""
+        return self._link.read(address + self.offset, length)
+
+    def record(self, ring: Ring, position: Position) -> Code:
+        """READ a record, if it has its checksum."""
+        return self._link.record(Ring(ring.address + self.offset, ring.lines), position)
 
 
 def copy_structure(source: CopySource, area: Area, put: Callable[[int, bytes], Code]) -> Code:

@@ -73,7 +73,7 @@ class Spare(BackEnd):
             link = mirror.link(thread, self.node, area, max(2 * PIECE, (area.memory_log.lines + 1) * LINE))
             with suppress(*GONE):
                 try:
-                    name, _ = yield from copy_structure(link, area, put)
+                    name, _ = yield from copy_structure((yield from mirror.copy_by(link, area)), area, put)
                 except LookupError:
                     return False
                 yield from put(area.name, name)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rpsim.models.cpu import Thread
 from rpsim.protocols.rnvm.area import Area, word_of
 from rpsim.protocols.rnvm.backend import BackEnd
-from rpsim.protocols.rnvm.mirror import Copies, OwnMemory
+from rpsim.protocols.rnvm.mirror import Copies, Mirror, OwnMemory
 from rpsim.protocols.rnvm.modes import R, Rcb
 from rpsim.protocols.rnvm.records import LINE, Position, Write, merged
 from rpsim.protocols.rnvm.spare import Spare
@@ -115,6 +115,18 @@ class Hasty(Copies):
             yield from self.put(address, data)
         yield from self.settle()
         self._used, self._changed = 0, []
+
+
+class OverTheOld(R, name="rnvm-r-twin-over-the-old"):
+    """While all is copied anew the mirror's LPN is that of now, and its data are those of before."""
+
+    title = "the new copy is made where the old one lies"
+
+    class Mirror(Mirror):
+        def other(self, offset: int) -> int:
+            return offset
+
+    role_types: ClassVar = {**R.role_types, "mirror": Mirror}
 
 
 class NoBits(R, name="rnvm-r-twin-no-bits"):

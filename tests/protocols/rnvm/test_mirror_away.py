@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rpsim.protocols.failures import LOST, POWER, PROCESS
+from rpsim.protocols.rnvm import mirror
+from rpsim.protocols.rnvm.mirror import OwnMemory
 
 from ..strikes import MS, SECOND, Fails, struck
+from . import mirror_twins as twins
 from .chain import Chain
 from .test_mirror import BEFORE
-from .test_modes import vary
+from .test_modes import find, insert, vary
 
 MODES = (
     "rnvm-r[mirror=front-end]",
@@ -84,3 +87,86 @@ def test_who_begins_again_behind_the_loss_of_the_mirror_goes_on_without_it(mode,
     found = {one.object: one.outcome for one in after.history.operations[-2:]}
     assert found == {"k0": "ok", "k1": "ok"} and not after.unread
     assert role == "client" or all(one.outcome in ("ok", "info") for one in after.history.operations)
+
+
+def lost_with(mode, instants):
+    """Of runs in which the back-end's process fails once all has returned, and the back-end is lost at one of these
+    instants behind that: what had returned, and what is found, wherever the two differ.
+    """
+    work, ended = [insert("k0"), insert("k1"), insert("k0")], 50_000_000
+    differ = []
+    for behind in instants:
+        fails = [Fails(ended, "server", 0, PROCESS), Fails(ended + behind, "server", 0, LOST)]
+        after = struck(f"{Chain.name} on {mode}", fails, work, vary=vary())
+        operations = after.history.operations
+        told = {one.object: one.argument for one in operations if one.f == "insert"}
+        assert all(one.outcome == "ok" and one.return_ps < ended for one in operations if one.f == "insert")
+        found = {one.object: one.result for one in operations if one.f == "find"}
+        if told != found:
+            differ.append((told, found))
+    return differ
+
+
+NEW_COPY = range(10_000, 12_000_000, 400_000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", [MODES[1], MODES[4]])
+def test_the_old_copy_counts_until_the_new_one_is_whole(mode):
+    """The back-end is lost at any instant of copying all anew."""
+    assert lost_with(mode, NEW_COPY) == []
+
+
+@pytest.mark.long
+def test_a_new_copy_over_the_old_one_is_caught():
+    assert lost_with(f"{twins.OverTheOld.name}[{BEFORE}]", NEW_COPY)
+
+
+@pytest.fixture
+def slow_copies(monkeypatch):
+    """A back-end's new copy takes 300 us longer, once all is on its way; returns the instants when that begins."""
+    copied, began = mirror.copy_structure, []
+
+    def copy_slowly(source, area, put):
+        found = yield from copied(source, area, put)
+        if isinstance(source, OwnMemory):
+            thread = source._thread
+            began.append(thread.now_ps)
+            yield from thread.sleep_until(thread.deadline("300 us"))
+        return found
+
+    monkeypatch.setattr(mirror, "copy_structure", copy_slowly)
+    return began
+
+
+@pytest.mark.long
+def test_an_operation_that_comes_while_all_is_copied_returns_once_the_new_copy_counts(slow_copies):
+    """The mirror is back when the batch of the first four is copied; the fifth comes, and then the back-end is lost."""
+    mode = f"{Chain.name} on {MODES[3].replace('batch=9', 'batch=4')}"
+    fails = [Fails(19_000_000, "mirror", 0, down_ps=5_000_000)]
+    work = [insert("k0") for _ in range(4)]
+    struck(mode, fails, work, vary=vary())
+    began_us = slow_copies[0] // 1_000_000
+    work.append({**insert("k0"), "at": f"{began_us + 50} us"})
+    fails.append(Fails((began_us + 200) * 1_000_000, "server", 0, LOST))
+    operations = struck(mode, fails, work, vary=vary()).history.operations
+    told = [one.argument for one in operations if one.process == 0 and one.outcome == "ok"]
+    read = next(one for one in operations if one.process != 0 and one.object == "k0")
+    assert read.result in (told[-1], operations[4].argument)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("before_ns", [4_500, 5_000])
+def test_what_is_read_after_a_failure_of_the_process_is_on_the_mirror(slow_copies, before_ns):
+    """A transaction was in the log and not copied yet; the back-end is lost while its successor copies all anew."""
+    mode = f"{Chain.name} on rnvm-r[{BEFORE}]"
+    work = [insert("k0"), *(find("k0", 1) for _ in range(9))]
+    whole = struck(mode, [], work, vary=vary()).history.operations
+    failed = next(one.return_ps for one in whole if one.f == "insert") - before_ns * 1_000
+    fails = [Fails(failed, "server", 0, PROCESS), Fails(failed + 200_000_000, "server", 0, LOST)]
+    operations = struck(mode, fails, work, vary=vary()).history.operations
+    (put,) = (one for one in operations if one.f == "insert")
+    (read,) = (one for one in operations if one.process > 1 and one.object == "k0")
+    seen = [one.result for one in operations if one.process == 1 and one.return_ps < fails[1].at_ps]
+    assert put.outcome == "info" and read.outcome == "ok"
+    assert put.argument not in seen or read.result == put.argument
