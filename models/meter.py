@@ -5,11 +5,12 @@ its adapters are listened to. All that happens, happens at the same instants wit
 
 *Depth* is counted in messages, one way each. A request is one deeper than all that its thread has heard of in this
 operation; the completion of a one-sided request of this operation is two deeper than what its thread knew at the post,
-a message that is received is one deeper than what its sender knew. An adapter that goes through a primitive's steps
-knows of the update that brought them: a thread that it wakes is one deeper than its post, a message of its own another
-one. Requests under way together have one depth. An operation's round trips are half the depth of what its client has
-heard at the end. What a thread finds in memory is known by its last byte; where nobody knows who wrote it, and the
-thread had posted something, it counts as the answer.
+a message that is received is one deeper than what its sender knew. A client's operation does not depend on a WRITE that
+was posted before it began. An adapter that goes through a primitive's steps knows of the update that brought them: a
+thread that it wakes is one deeper than its post, a message of its own another one. Requests under way together have one
+depth. An operation's round trips are half the depth of what its client has heard at the end. What a thread finds in
+memory is known by its last byte; where nobody knows who wrote it, and the thread had posted something, it counts as the
+answer.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Meter:
         received yet, in order."""
         self.written: dict[tuple[str, int], Span] = {}
         """By machine and last byte: whose WRITE goes there, until a thread that spins on that byte has found it."""
-        self.depths: dict[tuple[str, int], int] = {}
-        """The same: the depth of that WRITE."""
+        self.depths: dict[tuple[str, int], tuple[int, int]] = {}
+        """The same: the depth of that WRITE, and the instant of its post."""
         self.woken: dict[tuple[QueuePair, int], int] = {}
         """By queue pair and wr_id of the adapter's own event: the depth of the update whose steps wake a thread."""
         self._notified = 0
@@ -141,6 +142,7 @@ class Meter:
         """An operation begins on a client's thread, which knows nothing yet."""
         if isinstance(thread, MeteredThread):
             thread.depth, thread.unanswered, thread.invokes = 0, None, True
+            thread.began_ps = self._clock.now_ps
 
     def ended(self, thread: Thread, span: Span) -> OperationCounts:
         """The operation of ``span``, a client's ``thread``'s, is over."""
@@ -235,6 +237,8 @@ class MeteredThread(Thread):
     """The depth of the last post, as long as nothing has been heard since."""
     invokes = False
     """Whether it is a client's: it has operations of its own; others work for whoever wrote what they find."""
+    began_ps = 0
+    """When the operation under way began, of a client's."""
 
     @override
     def present_work(self) -> Any:
@@ -260,7 +264,7 @@ class MeteredThread(Thread):
                 self.meter.sends(qp, work, self.depth)
             elif work.opcode in PLACED and qp.peer is not None and work.length:
                 last = work.remote_address + work.length - 1
-                self.meter.depths[qp.peer.device.name, last] = self.depth
+                self.meter.depths[qp.peer.device.name, last] = self.depth, self.now_ps
             self.unanswered = self.depth
 
     @override
@@ -313,12 +317,14 @@ class MeteredThread(Thread):
         if number is not None:
             address, seen = ranges[number]
             place = self.machine, address + len(seen) - 1
-            before, depth = self.span, self.meter.depths.pop(place, None)
+            before, written = self.span, self.meter.depths.pop(place, None)
             self._found(self.meter.written.pop(place, None))
-            if depth is not None:
-                self.depth = 1 + (depth if self.span is not before else max(depth, self.depth - 1))
-                self.unanswered = None
-            if self.unanswered is not None:
+            if written is not None:
+                depth, posted_ps = written
+                if not self.invokes or posted_ps >= self.began_ps:  # else the operation has not waited for it
+                    self.depth = 1 + (depth if self.span is not before else max(depth, self.depth - 1))
+                    self.unanswered = None
+            elif self.unanswered is not None:
                 self.depth, self.unanswered = max(self.depth, self.unanswered + 2), None
         return number
 
