@@ -115,6 +115,8 @@ class ExploredVariant:
     exhaustive: bool
     """Whether these are all states of ``over``; else a sample of them."""
     over: str
+    waiting: int
+    """In how many states somebody who survives waits for ever."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +264,7 @@ def _explored(outcome: JobOutcome) -> ExploredVariant:
         states=found.states,
         exhaustive=found.exhaustive,
         over=found.over,
+        waiting=found.waiting,
     )
 
 

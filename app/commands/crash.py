@@ -22,7 +22,12 @@ COMMAND = Command(
         *OF_SCENARIOS_ANSWER,
         Field("as_expected", "boolean", "whether all verdicts are as the scenario expects or, else, the scheme claims"),
         Field("unexpected", "array", "the verdicts that are not"),
-        Field("schemes", "array", "of each scheme and platform: `verdicts`, `counterexamples`, `states`, `exhaustive`"),
+        Field(
+            "schemes",
+            "array",
+            "of each scheme and platform: `verdicts`, `counterexamples`, `states`, `exhaustive`; `waiting`: in how"
+            " many of these somebody waits for ever",
+        ),
     ),
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.durability.places import Domain, Place, survives
-from ..terminal.summary import costs, execution, grouped, repairs, same_story
+from ..terminal.summary import costs, execution, grouped, repairs, same_story, waits
 from ..terminal.text import count, microseconds, plural
 from ..terminal.timeline import heading, timeline
 from ..terminal.work import JobOutcome
@@ -119,6 +119,7 @@ def _sentences(reports: Sequence[CrashReport]) -> list[tuple[str, str]]:
         else:
             words = "holds on every platform"
         found.append((str(condition), words))
+    found += [("somebody", f"waits for ever on ({r.platform}) in some runs") for r in reports if r.waiting]
     return found
 
 
@@ -140,6 +141,7 @@ def _verdicts(
         "cells": cells,
         "states": count(report.states),
         "extent": "all" if report.exhaustive else "a sample",
+        "waiting": waits(report) if report.waiting else "",
         "instants": count(report.instants),
         "recoveries": count(report.recoveries_run),
     }

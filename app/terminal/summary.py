@@ -119,11 +119,20 @@ def verdicts(outcomes: Sequence[JobOutcome], surprises: Sequence[Surprise]) -> l
             states = count(report.states) + (" all" if report.exhaustive else " some")
             rows.append([report.platform, *cells, states])
         lines += ["", *_titled(scheme, [*map(str, conditions), "states"], rows, left=1 + len(conditions))]
+        for report in own:
+            if report.waiting:
+                found = f"! {report.platform}: {waits(report)}; the conditions judge what has returned"
+                lines += paragraph(found, 2, 2)
     overs = {True: _over(reports, True), False: _over(reports, False)}
     for word, exhaustive in (("all", True), ("some", False)):
         for over in overs[exhaustive]:
             lines += ["", *paragraph(f"{word}: {over}", 2, 2)]
     return lines
+
+
+def waits(report: CrashReport) -> str:
+    """That somebody waits for ever, and how often."""
+    return f"somebody waits for ever in {count(report.waiting)} of {plural(report.states, 'run')}"
 
 
 def _over(reports: Sequence[CrashReport], exhaustive: bool) -> list[str]:
@@ -220,6 +229,7 @@ def crash_entry(outcome: JobOutcome, cases: Mapping[int, str], surprises: Sequen
         "verdicts_computed": report.verdicts_computed,
         "exhaustive": report.exhaustive,
         "over": report.over,
+        "waiting": report.waiting,
         "verdicts": {str(condition): str(verdict) for condition, verdict in report.verdicts.items()},
         "violating_states": {str(condition): states for condition, states in report.violating_states.items()},
         **({"windows_ps": {str(c): window for c, window in report.windows_ps.items()}} if report.windows_ps else {}),

@@ -283,7 +283,7 @@ def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
     monkeypatch.setattr(waiting, "VERBS_IN_VAIN", 200)
     found = report(failing("two-copies-stubborn", "data[0] power", [put(0, "k0")]))
     assert found.verdicts[LOST] is Verdict.VIOLATED and found.verdicts[COMMITTED] is Verdict.HOLDS
-    assert "somebody waits for ever" in found.over
+    assert 0 < found.waiting < found.states
     assert "waits for ever" in str(found.counterexamples[0].recovered)
 
 
@@ -317,7 +317,7 @@ def test_a_run_in_which_nothing_fails_is_made_once(monkeypatch):
 def test_a_run_without_a_fault_in_which_somebody_waits_for_ever_is_no_holds():
     found = Executed((COMMITTED,), runs=3, unfinished=1, whole_runs=True)
     assert found.verdict(COMMITTED, timed=False) is Verdict.UNDECIDED
-    assert found.over(3) == "the runs of 3 schedules, each to its end; 1 runs in which somebody waits for ever"
+    assert found.over(3) == "the runs of 3 schedules, each to its end"
 
 
 @pytest.mark.parametrize("late", [True, False])

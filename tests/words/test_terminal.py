@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from rpsim.app.commands.run import title
+from rpsim.app.pages import report
 from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
 from rpsim.app.terminal.progress import bar
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
@@ -131,6 +132,25 @@ def test_the_table_of_verdicts_marks_what_is_not_as_expected():
           ! saw on optane-adr, ddio on: durable violated, but the scenario expects holds
         """)
     assert closing([], 6) == ["as expected: all 6 verdicts"]
+
+
+def test_that_a_survivor_waits_for_ever_is_said_beside_the_verdicts():
+    outcomes = fakes.outcomes()[4:6]
+    for outcome, waiting in zip(outcomes, (0, 1_234), strict=True):
+        outcome.crash = replace(outcome.crash, executed=True, view="executed", waiting=waiting)
+    assert text(verdicts(outcomes, [])) == story("""
+        verdicts after server[0] power, executed
+
+          saw                   committed  no_lost_ack  durable      states
+          optane-adr, ddio on   holds      holds        violated  9,731 all
+          optane-adr, ddio off  holds      holds        holds     9,731 all
+          ! optane-adr, ddio off: somebody waits for ever in 1,234 of 9,731 runs; the
+            conditions judge what has returned
+
+          all: every cut of the places at every instant, object by object
+        """)
+    page = report.verdicts(outcomes, [])
+    assert [row["waiting"] for row in page["rows"]] == ["", "somebody waits for ever in 1,234 of 9,731 runs"]
 
 
 def test_the_last_line_counts_only_what_was_expected_or_claimed_and_is_decided():

@@ -126,19 +126,18 @@ class Executed:
 
     def over(self, schedules: int) -> str:
         """What the verdicts speak of."""
-        ever = f"; {self.unfinished} runs in which somebody waits for ever" if self.unfinished else ""
         open_ = ", ".join(sorted(self.undecided - self.first.keys()))
-        ever += f"; {SEARCHED_IN_VAIN}: {open_}" if open_ else ""
+        vain = f"; {SEARCHED_IN_VAIN}: {open_}" if open_ else ""
         if self.whole_runs:
             whole = f"the runs of {schedules} schedules, each to its end" if schedules > 1 else "a run to its end"
-            return whole + ever
+            return whole + vain
         each = "packets leave or are taken in, stores, operations begin or end"
         how_many = "all" if self.looked_at == self.instants else f"{self.looked_at} of {self.instants}"
         text = f"{how_many} instants at which something changes ({each}), each executed in the schedule's timing"
         text += "; of memory that comes back, every image that somebody tells from others" if self.images else ""
         text += "" if self.exhaustive or self.looked_at < self.instants else f"; the first {self.runs} runs of these"
         text += f"; {schedules} schedules" if schedules > 1 else ""
-        return text + ever + "".join(f"; {part}: it takes no part, and its fault hits nobody" for part in self.missed)
+        return text + vain + "".join(f"; {part}: it takes no part, and its fault hits nobody" for part in self.missed)
 
 
 def asked(scenario: Scenario, variant: Variant, also: Collection[Condition] = ()) -> tuple[Condition, ...]:

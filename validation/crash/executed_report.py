@@ -55,4 +55,5 @@ def explore(
         seconds=seconds,
         one_writer=one_writer(scenario, variant),
         executed=True,
+        waiting=found.unfinished,
     )

@@ -96,6 +96,8 @@ class CrashReport:
     """Whether each object has one process that writes it: some papers claim no more."""
     executed: bool = False
     """Whether each state is a run of its own, with survivors: then a timeline goes on after the fault."""
+    waiting: int = 0
+    """In how many of these runs a survivor, or who reads at the end, waits for ever: no condition speaks of that."""
     windows_ps: dict[Condition, tuple[int, int]] = field(default_factory=dict)
     """Of faults that come one after the other: how long after the first one the last one came, at least and at most,
     where the condition is violated.

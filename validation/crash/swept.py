@@ -32,6 +32,7 @@ def explore_point(run: SweptRun) -> dict[str, Any]:
         "view": found.view,
         "states": found.states,
         "exhaustive": found.exhaustive,
+        "waiting": found.waiting,
         "over": found.over,
         "one_writer": found.one_writer,
         "verdicts": {str(condition): str(verdict) for condition, verdict in found.verdicts.items()},
