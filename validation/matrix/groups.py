@@ -69,14 +69,22 @@ def _alone(primitive: str, configuration: Configuration, seed: int) -> tuple[Cel
     return finding, None if finding.refused else latency(run(name, configuration, BYTES, 1, seed))
 
 
+def usual(group: str) -> list[str]:
+    """The faults that a group is tried with: all its machines fail, and its first or its last one is lost."""
+    last = int(scheme(f"{group} over no-flush").option("of")) - 1
+    return ["all power", "replica[0] lost", f"replica[{last}] lost"]
+
+
 def group_jobs(
     groups: Sequence[str],
     primitives: Sequence[str],
     configurations: Sequence[Configuration],
-    faults: Sequence[str],
+    faults: Sequence[str] = (),
     seed: int = 1,
 ) -> list[GroupJob]:
-    """A job for each. Raises InputError with every name that is none, or does not go with the others."""
+    """A job for each; without faults those of :func:`usual`. Raises InputError with every name that is none, or does
+    not go with the others.
+    """
     mistakes: list[Mistake] = []
     jobs: list[GroupJob] = []
     for group in groups:
@@ -90,18 +98,20 @@ def group_jobs(
         except InputError as error:
             mistakes += [replace(one, found=one.found.replace(" over no-flush", "")) for one in error.mistakes]
             continue
+        own_faults = faults or usual(group)
         for primitive in primitives:
             try:
                 own, alone = _parts(f"{group} over {primitive}")
-                for fault in faults:
+                for fault in own_faults:
                     draft(f"{own} over {alone}", configurations[0], VALUES["line"], fault=fault).build()
             except InputError as error:
                 mistakes += error.mistakes
                 continue
-            jobs += [GroupJob(own, alone, where, fault, seed) for where in configurations for fault in faults]
+            jobs += [GroupJob(own, alone, where, fault, seed) for where in configurations for fault in own_faults]
     if mistakes:
         raise InputError(list(dict.fromkeys(mistakes)))
-    return sorted(jobs, key=lambda job: faults.index(job.fault))
+    order = list(dict.fromkeys(job.fault for job in jobs))
+    return sorted(jobs, key=lambda job: order.index(job.fault))
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -49,26 +49,38 @@ def usual(kind: type[Scheme]) -> str:
     return f"{first}[0] {POWER}"
 
 
-def every(kind: type[Scheme]) -> list[str]:
+def every(kind: type[Scheme], *, last: bool = True) -> list[str]:
     """The faults that ``every`` stands for: those that the scheme declares, the mildest first, of each role's first
-    machine. A client's power ends its processes, so only the end of one is tried; that of a host too.
+    machine and, where an option of the scheme says how many there are, of its ``last`` one: the tail of a chain, or a
+    node that no client calls. A client's power ends its processes, so only the end of one is tried; that of a host too.
     """
-    return list(dict.fromkeys(_every(kind)))
+    return list(dict.fromkeys(_every(kind, last=last)))
 
 
-def _every(kind: type[Scheme]) -> Iterator[str]:
+def _every(kind: type[Scheme], *, last: bool) -> Iterator[str]:
     facts = SchemeFacts.of(kind)
     roles = [CLIENT, *(name for name in kind.role_types if name != CLIENT)]
+    ends = {role: _ends(kind, role) if last else (0,) for role in roles}
     yield NO_FAULT
-    yield from (f"{role}[0] {PROCESS}" for role in roles if PROCESS in kinds_of(role, facts))
+    yield from (f"{role}[{n}] {PROCESS}" for role in roles if PROCESS in kinds_of(role, facts) for n in ends[role])
     for how in (kind for kind in KINDS if kind != PROCESS):
         others = [role for role in roles if role != CLIENT or (facts.roles[role].hosts and how == POWER)]
         able = [role for role in others if how in kinds_of(role, facts)]
-        yield from (f"{role}[0] {how}" for role in able)
+        yield from (f"{role}[{n}] {how}" for role in able for n in ends[role])
         if how == POWER:
-            yield from (f"{role}[0] {how} {IN_RECOVERY}" for role in able if kind.role_types[role].recovers())
+            again = [role for role in able if kind.role_types[role].recovers()]
+            yield from (f"{role}[{n}] {how} {IN_RECOVERY}" for role in again for n in ends[role])
     if machines(kind) > 1 and POWER in kinds_of(ALL, facts):
         yield from (f"{ALL} {POWER}", f"{ALL} {POWER} {IN_RECOVERY}")
+
+
+def _ends(kind: type[Scheme], role: str) -> tuple[int, ...]:
+    """The first and the last machine of a role by their indexes, with small options; the first alone where no option
+    counts them.
+    """
+    by = kind.role_types[role].counted_by or kind.role_types[role].at_least_by
+    count = 1 if by is None else int(small_options(kind).get(by, kind.option(by)))
+    return (0, count - 1) if count > 1 else (0,)
 
 
 def machines(kind: type[Scheme]) -> int:

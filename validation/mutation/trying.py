@@ -177,10 +177,10 @@ def process_of(scheme: type[Scheme]) -> str | None:
 
 
 def one_of_several(scheme: type[Scheme]) -> list[str]:
-    """What a machine beside clients may suffer while another stands: power failures, losses."""
+    """What the first machine of a role beside clients may suffer while another stands: power failures, losses."""
     if machines(scheme) < 2:
         return []
-    found = [fault.split() for fault in every(scheme)]
+    found = [fault.split() for fault in every(scheme, last=False)]
     return [" ".join(one) for one in found if len(one) == 2 and one[1] in (POWER, LOST) and one[0] != ALL]
 
 

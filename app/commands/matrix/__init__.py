@@ -86,7 +86,7 @@ COMMAND = Command(
             options=(
                 PLATFORMS,
                 Option("--primitives", "names, or paths of files (default: five)", "P,..."),
-                Option("--faults", "faults (default: all power,replica[0] lost)", "F,..."),
+                Option("--faults", "faults (default: all power; the first or the last replica lost)", "F,..."),
                 SEED,
                 OUT,
                 *WORKERS,

@@ -19,7 +19,6 @@ from ...terminal.text import paragraph, table
 from .arguments import listed, named, options_as_given, platforms
 
 PRIMITIVES = ("no-flush", "read-after-write", "wflush", "ibta-flush-persistent", "write-imm-cpu-flush")
-FAULTS = ("all power", "replica[0] lost")
 
 Cases = Mapping[int, str]
 """The file of a row's counterexample, by the row's number."""
@@ -28,7 +27,7 @@ Cases = Mapping[int, str]
 def main(options: argparse.Namespace) -> int:
     """Judge, time, print, write; returns 0: nobody claims anything of a group."""
     began = time.monotonic()
-    primitives, faults = listed(options.primitives) or PRIMITIVES, listed(options.faults) or FAULTS
+    primitives, faults = listed(options.primitives) or PRIMITIVES, listed(options.faults)
     groups = named(options) or GROUPS
     where = configurations(platforms(options.platforms, "quick"))
     with options_as_given():
@@ -82,6 +81,8 @@ def _verdicts(fault: str, rows: Sequence[GroupRow], groups: Sequence[str], label
         body.append([primitive, "alone", *alone])
         for group in groups:
             cells = {row.job.configuration.label: row.finding for row in own if row.job.group == group}
+            if not cells:  # a shorter one has no such machine
+                continue
             body.append(["", group, *(sign(cells[label].verdicts, bool(cells[label].refused)) for label in labels)])
     return [fault, *table(["", "", *(str(number) for number in range(1, len(labels) + 1))], body, left=2)]
 

@@ -276,7 +276,8 @@ def unshown(jobs: Sequence[Job], outcomes: Sequence[JobOutcome], seeds: int) -> 
 def faults(options: argparse.Namespace, kind: type[Scheme]) -> list[str]:
     """The faults of ``--faults``: some, ``every`` that a scheme may suffer, or by default its first server's power."""
     named = listed(options.faults) or [usual(kind)]
-    return list(dict.fromkeys(fault for name in named for fault in (every(kind) if name == "every" else (name,))))
+    all_of_them = every(kind, last=not options.quick)
+    return list(dict.fromkeys(fault for name in named for fault in (all_of_them if name == "every" else (name,))))
 
 
 def _places(options: argparse.Namespace, names: Sequence[str]) -> dict[str, list[Place]]:

@@ -2,10 +2,13 @@
 
 import pytest
 
+from rpsim.protocols.naming import Option
 from rpsim.protocols.registry import schemes
 from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
+from rpsim.validation.matrix.configurations import configurations
+from rpsim.validation.matrix.groups import group_jobs
 from rpsim.validation.matrix.guarantees import (
     AGAIN,
     OPAQUE,
@@ -65,6 +68,36 @@ def test_a_scheme_of_several_machines_declares_its_own():
         "mirror[0] lost", "all power", "all power in recovery",
     ]  # fmt: skip
     assert {scenario_of(fault, Replicated) for fault in every(Replicated)[1:]} == {SEVERAL}
+
+
+class Counted(Replicated):
+    class Backup(Role, memory=("dram", "pm"), counted_by="backups"):
+        pass
+
+    faults = {"primary": ("power",), "backup": ("power", "lost")}  # noqa: RUF012
+    options = {"backups": Option(4, at_least=1, small=3, text="how many", source="a test")}  # noqa: RUF012
+
+
+def test_the_last_of_machines_that_an_option_counts_is_tried_beside_the_first():
+    """As many as a small run has: there a scheme is explored with small options."""
+    quick = [fault for fault in every(Counted) if "[2]" not in fault]
+    assert quick == every(Counted, last=False)
+    assert [fault for fault in every(Counted) if fault not in quick] == [
+        "backup[2] power", "backup[2] power in recovery", "backup[2] lost",
+    ]  # fmt: skip
+    more = {"hotpot": "node[2]", "nvfs": "data-node[2]", "tailwind": "backup[1]", "hyperloop": "replica[1]"}
+    for name, last in more.items():
+        assert {f"{last} power", f"{last} lost"} < set(every(schemes()[name]))
+    assert not [fault for fault in every(schemes()["mojim"]) if "[0]" not in fault and fault.endswith("lost")]
+
+
+def test_a_group_is_tried_without_its_first_and_without_its_last_replica():
+    at = configurations(["adr, ddio on"])
+    jobs = group_jobs(["chain of 2", "quorum"], ["no-flush"], at)
+    found = [(job.group, job.fault) for job in jobs]
+    both = ["all power", "replica[0] lost"]
+    assert found[:4] == [(group, fault) for fault in both for group in ("chain of 2", "quorum")]
+    assert found[4:] == [("chain of 2", "replica[1] lost"), ("quorum", "replica[2] lost")]
 
 
 def test_platforms_are_those_with_the_memory_that_the_roles_need():
