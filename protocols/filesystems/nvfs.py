@@ -300,10 +300,14 @@ class Nvfs(Scheme, name="nvfs"):
                 if link is None:
                     yield from behind[0].listener.until_listening(thread)
                     link = self.behind[thread, behind[0]] = BlockLink(thread, self.node, behind[0])
-                with suppress(MachineLost, *FAILURES):
+                try:
                     yield from link.restore()
                     yield from link.send(block, data)
                     return
+                except MachineLost:
+                    pass
+                except FAILURES as error:
+                    check_refusal(error)
 
         def load(self, thread: Thread, block: int) -> Code:
             """Load a block, as far as it has data."""

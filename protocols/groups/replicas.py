@@ -32,6 +32,10 @@ Code = Generator[Any, Any, Any]
 SLOTS = 16
 """Receive buffers of a link, for updates by SEND and for messages."""
 MESSAGE_BYTES, WORD = 64, 8
+UNSEEN = "1 ms"
+"""How long a replica's CPU looks for an entry that it has been told of. Assumption: far longer than it takes until what
+a primitive has ended for is visible; nothing but the time of an update depends on it.
+"""
 
 
 class Append(Layout):
@@ -202,13 +206,24 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
             message = yield from thread.load(buffer, completion.byte_len)
             thread.post_recv(completion.qp, RecvWR(buffer, buffer, MESSAGE_BYTES))
             append = Append.unpack(message)
-            place = self.layout.place(append.offset)
-            while not (yield from self.holds(thread, place)):  # the primitive may end before the CPU sees the entry
-                yield from thread.compute()
-            yield from self.pass_on(thread, links, place, message)
-            if all(link.lost for link in links):
-                yield from self.answer(thread, append)
+            if (yield from self.comes(thread, self.layout.place(append.offset))):
+                yield from self.pass_on(thread, links, append, message)
             thread.span = None
+
+    def comes(self, thread: Thread, place: EntryPlace) -> Code:
+        """Whether an entry is whole, or will soon be: the primitive may end before the CPU sees the entry.
+
+        A recovery may have cleared it since. Then it comes again when its client has waited for its answer for long
+        enough, and not at all if that is dead; others wait here meanwhile.
+        """
+        if (yield from self.holds(thread, place)):
+            return True
+        deadline = thread.deadline(UNSEEN)
+        while not (yield from self.holds(thread, place)):
+            if deadline.passed:
+                return False
+            yield from thread.compute()
+        return True
 
     def holds(self, thread: Thread, place: EntryPlace) -> Code:
         """Whether an entry is whole."""
@@ -223,8 +238,11 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
             return None
         return version_in(head + (yield from thread.load(address + HEAD, self.sizes.value_bytes)), place)
 
-    def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], place: EntryPlace, message: bytes) -> Code:
-        """Make an entry durable at the next replica that is not lost, and tell it."""
+    def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], append: Append, message: bytes) -> Code:
+        """Make an entry durable at the next replica that is not lost, and tell it; answer where none is left. Nothing
+        of an entry that has been cleared while this waited for a replica.
+        """
+        place = self.layout.place(append.offset)
         for link in links:
             while not link.lost:
                 data = yield from thread.load(self.address(place), self.layout.used_bytes)
@@ -232,8 +250,13 @@ class GroupReplica(Role, memory=("dram", "pm"), cores=2, counted_by="of"):
                     yield from link.persist(place, data)
                     yield from link.tell(message)
                     return
-                except (PrimitiveFailed, VerbsError):
-                    yield from link.mend()
+                except (PrimitiveFailed, VerbsError) as error:
+                    if not error.disconnected:
+                        raise
+                yield from link.mend()
+                if not (yield from self.holds(thread, place)):
+                    return
+        yield from self.answer(thread, append)
 
     def answer(self, thread: Thread, append: Append) -> Code:
         """Tell the client that waits; one that has connected again has another queue pair."""

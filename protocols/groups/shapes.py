@@ -15,8 +15,8 @@ do for the shapes of a single machine: what is compared is replication, not conc
 is left out by whoever has found out by a queue pair that failed; one that comes back is waited for, by recovery too:
 that reads the logs of all replicas that are not lost, and begins again where one fails meanwhile. It takes the newest
 version that is whole in any of them; of a chain the newest of the last replica, of those that stand if any does. It is
-written to all logs, and what is newer is cleared. Of several that have come back one recovers for all; if it is lost
-meanwhile another one does.
+written to all logs, and what is newer is cleared: a replica that has been told of that drops it. Of several that have
+come back one recovers for all; if it is lost meanwhile another one does.
 """
 
 from __future__ import annotations

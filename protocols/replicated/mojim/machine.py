@@ -83,6 +83,11 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         machine: MojimMachine = self.scheme.roles[self.other_role][0]
         return machine
 
+    @property
+    def is_left(self) -> bool:
+        """Whether the other machine is lost for good."""
+        return self.other in self.scheme.lost(self.other_role)
+
     def object_at(self, number: int) -> int:
         """Where an object lies."""
         return self.places["image"] + number * self.value_bytes
@@ -349,12 +354,13 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         one waits for the other's call.
         """
         there, both = self.other, self.other in self.scheme.failed(self.other_role)
-        if there in self.scheme.lost(self.other_role):
+        calls = not both or self.scheme.decides(self)
+        while calls and not self.is_left and not there.joining.listening:
+            yield from there.joining.until_listening(thread)
+        if self.is_left:
             yield from self.is_alone(thread)
             self.serve_clients(None)
-        elif not both or self.scheme.decides(self):
-            while not there.joining.listening:
-                yield from there.joining.until_listening(thread)
+        elif calls:
             joining = there.joining.accept(thread, self.node, LINE_BYTES, PATIENCE)
             if both or not (yield from joining.call(Join, unused=0)):
                 yield from self.agree(thread)
@@ -371,12 +377,12 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
             yield from thread.sleep_until(thread.deadline(str(self.scheme.option("heartbeat"))))
             if self.in_step and self.stance is not Stance.MIRROR:
                 yield from self.go_on_alone(thread)
-            elif self.in_step or self.other in self.scheme.lost(self.other_role):
+            elif self.in_step or self.is_left:
                 yield from self.service.fence()
                 yield from self.apply(thread)
                 yield from self.is_alone(thread)
                 self.serve_clients(None)
-            if self.other in self.scheme.lost(self.other_role):
+            if self.is_left:
                 return
             yield from self.wait_for_other(thread)
 
@@ -387,7 +393,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
         yield from thread.wait(self.joins)
         if self.joins in watched_by:
             watched_by.remove(self.joins)
-        if self.other.node.off and self.other not in self.scheme.lost(self.other_role):  # it has failed once more
+        if self.other.node.off and not self.is_left:  # it has failed once more
             yield from self.wait_for_other(thread)
 
     def agree(self, thread: Thread) -> Code:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from rpsim.models.persist.requester import PrimitiveFailed
 from rpsim.sim.errors import InputError
 
 from ...small import PLATFORMS
@@ -92,6 +93,11 @@ def test_a_broken_twin_is_caught(twin, fault, work, on_eadr):
     assert violated("nvfs", fault, work) == set()
     assert "no_lost_ack" in violated(twin.name, fault, work, whole=False)
     assert ("no_lost_ack" in violated(twin.name, fault, work, "optane-eadr", whole=False)) == on_eadr
+
+
+def test_a_data_node_that_is_refused_by_the_next_one_does_not_try_for_ever():
+    with pytest.raises(PrimitiveFailed, match="remote access error"):
+        twins.ran(f"{twins.NvfsClosed.name} over wflush")
 
 
 @pytest.mark.parametrize(

@@ -291,3 +291,24 @@ class NvfsOneCopy(Nvfs, name="nvfs-twin-one-copy"):
     class DataNode(Nvfs.DataNode, memory=("dram", "pm"), cores=2, many=True, at_least_by="replicas"):
         def pass_on(self, thread: Thread, block: int) -> Code:
             yield from ()
+
+
+class NvfsClosed(Nvfs, name="nvfs-twin-closed"):
+    """Whoever passes a block on is refused, by a machine that stands."""
+
+    title = "the adapters of all data nodes but the first refuse blocks"
+    connections = 0
+
+    class DataNode(Nvfs.DataNode, memory=("dram", "pm"), cores=2, many=True, at_least_by="replicas"):
+        def begin(self) -> None:
+            super().begin()
+            if self.number:
+                self.service.domain.dereg_mr(self.service.regions[0])
+                accept, self.listener.accept = self.listener.accept, self.count  # type: ignore[method-assign]
+                self.connect = accept
+
+        def count(self, *args: Any) -> Any:
+            """Accept a connection, of a few: who is refused is not to connect for ever."""
+            NvfsClosed.connections += 1
+            assert NvfsClosed.connections < 10
+            return self.connect(*args)

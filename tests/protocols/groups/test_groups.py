@@ -163,6 +163,14 @@ def test_an_update_goes_through_when_a_replica_has_been_away_meanwhile(shape, nu
     assert after.finished and outcomes(after) == [("put", "ok"), ("put", "ok")]
 
 
+def test_a_replica_does_not_look_for_ever_for_an_entry_that_recovery_has_cleared():
+    """Its client died while the replica was away: nobody writes it again, and others have to get past it."""
+    fails = [Fails(3 * MS // 1000, "replica", 1, down_ps=LATE), Fails(MS, "client", 0, "process")]
+    puts = [{**PUTS[0]}, {"process": 1, "f": "put", "object": "k1", "at": "2 ms"}]
+    after = struck("chain of 3 over wflush", fails, puts)
+    assert after.finished and outcomes(after, 1) == [("put", "ok")]
+
+
 def test_all_have_recovered_when_the_one_has_that_waited_for_the_last():
     after = struck("fan-out of 3 over write-imm-cpu-flush", AWAY_TOGETHER, PUTS)
     assert after.recovered_ps > after.back_ps == 7 * MS

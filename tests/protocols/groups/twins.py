@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from rpsim.models.cpu import Thread
-from rpsim.protocols.groups.log import EntryPlace, LoggedVersion
+from rpsim.protocols.groups.log import LoggedVersion
 from rpsim.protocols.groups.replicas import Append, GroupReplica, ReplicaLink
 from rpsim.protocols.groups.shapes import FanOut, GroupClient, GroupSession, Quorum, ReplicaChain
 
@@ -38,10 +38,10 @@ class AnswersFirst(ReplicaChain, name="chain-twin-answers-first"):
     title = "the first replica answers"
 
     class Replica(GroupReplica):
-        def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], place: EntryPlace, message: bytes) -> Code:
-            yield from self.answer(thread, Append.unpack(message))
+        def pass_on(self, thread: Thread, links: Iterable[ReplicaLink], append: Append, message: bytes) -> Code:
+            yield from self.answer(thread, append)
             yield from thread.compute()
-            yield from super().pass_on(thread, links, place, message)
+            yield from super().pass_on(thread, links, append, message)
 
 
 class Impatient(FanOut, name="fan-out-twin-impatient"):

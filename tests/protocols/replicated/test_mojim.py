@@ -190,6 +190,18 @@ def test_a_machine_that_is_lost_while_it_is_away_is_not_switched_on():
     assert all(operation.outcome for operation in result.history.operations)
 
 
+@pytest.mark.parametrize("lost", ["mirror", "primary"])
+@pytest.mark.parametrize("back", ["50 us", "500 us"])
+def test_who_is_back_alone_serves_once_the_other_one_is_lost(lost, back):
+    """Both have failed, and one of them is lost while it is away: before or after the other one is back."""
+    standing = "primary" if lost == "mirror" else "mirror"
+    failures = [fail("5 us", standing, back), fail("5.1 us", lost, "1 ms"), fail("300 us", lost)]
+    made = scenario("mojim", [put("0 ns"), put("0 ns")], failures=failures)
+    result = performed(made, only_variant(made))
+    assert result.scheme.roles[standing][0].stance is Stance.ALONE
+    assert [operation.outcome for operation in result.history.operations][1:] == ["ok"]
+
+
 # a machine joins ------------------------------------------------------------------------------------------------------
 def fail(at: str, machine: str, down: str = "") -> dict[str, str]:
     """A machine's power fails at an instant, and is back after ``down``; without that the machine is lost."""
