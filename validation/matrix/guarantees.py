@@ -30,7 +30,8 @@ SEVERAL = "several-machines"
 SEGMENTS = ("workload.operations=5",)
 """Settings of several machines where a log has segments: three writes, which begin one, fill it and close it."""
 UNDISTURBED = ("crash.schedules=1",)
-"""Settings of several machines where one fails that has no code: no core of its own can have paused before."""
+"""Settings of several machines where one fails that has no code: no core of its own can have paused before; and
+of the last machine of a role, for what it costs: what its part adds to that of the first shows without pauses."""
 QUICK_SEVERAL = (*UNDISTURBED, "crash.images=256")
 """Settings of several machines for a first look ..."""
 QUICK_NO_FAULT = ("crash.schedules=2",)
@@ -51,8 +52,9 @@ def usual(kind: type[Scheme]) -> str:
 
 def every(kind: type[Scheme], *, last: bool = True) -> list[str]:
     """The faults that ``every`` stands for: those that the scheme declares, the mildest first, of each role's first
-    machine and, where an option of the scheme says how many there are, of its ``last`` one: the tail of a chain, or a
-    node that no client calls. A client's power ends its processes, so only the end of one is tried; that of a host too.
+    machine and, where an option of the scheme says how many there are, of its ``last`` one (the tail of a chain, or a
+    node that no client calls), not again in recovery. A client's power ends its processes, so only the end of one is
+    tried; that of a host too.
     """
     return list(dict.fromkeys(_every(kind, last=last)))
 
@@ -68,8 +70,7 @@ def _every(kind: type[Scheme], *, last: bool) -> Iterator[str]:
         able = [role for role in others if how in kinds_of(role, facts)]
         yield from (f"{role}[{n}] {how}" for role in able for n in ends[role])
         if how == POWER:
-            again = [role for role in able if kind.role_types[role].recovers()]
-            yield from (f"{role}[{n}] {how} {IN_RECOVERY}" for role in again for n in ends[role])
+            yield from (f"{role}[0] {how} {IN_RECOVERY}" for role in able if kind.role_types[role].recovers())
     if machines(kind) > 1 and POWER in kinds_of(ALL, facts):
         yield from (f"{ALL} {POWER}", f"{ALL} {POWER} {IN_RECOVERY}")
 
@@ -130,8 +131,8 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
         removes = role is not None and not (role.passive or role.invokes) and DELETE in kind.operations
         if again:
             rounds = (*AGAIN, *REMOVALS) if removes else AGAIN
-        elif role is not None and role.passive:
-            rounds = UNDISTURBED
+        elif role is not None and (role.passive or "[0]" not in fault):
+            rounds = (*UNDISTURBED, *REMOVALS) if removes else UNDISTURBED
         elif removes:
             rounds = REMOVALS
         if "segment" in kind.options and not again:
