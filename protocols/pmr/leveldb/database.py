@@ -40,6 +40,8 @@ Code = Generator[Any, Any, Any]
 
 WRITE_BUFFER_BYTES = 64 << 20
 """A memtable of the PMR paper (section V-A; LevelDB's default is 4 MiB)."""
+LEAST_BUFFER_BYTES = 128
+"""No memtable is smaller: an empty list has room in it, so that no table is made of one."""
 CACHE_BYTES = 256 << 20
 """The block cache of the PMR paper (section V-A)."""
 GROUP_BYTES = 1 << 20
@@ -87,7 +89,7 @@ class LevelDb(Store):
         """
         super().__init__(node, sizes)
         self.sync = sync
-        self.write_buffer_bytes = max(1, write_buffer_bytes // shrunk)
+        self.write_buffer_bytes = max(LEAST_BUFFER_BYTES, write_buffer_bytes // shrunk)
         self._shrunk = shrunk
         entry = sizes.key_bytes + sizes.value_bytes + _ENTRY_EXTRA
         memtables = sizes.updates * entry // self.write_buffer_bytes + 1 + checkpoints

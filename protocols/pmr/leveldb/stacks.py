@@ -29,14 +29,14 @@ from ..stack import MOST_KEY_BYTES, Stack, StackServer
 from ..store import Store, StoreSizes
 from ..synclog import GroupLogServer, LoggedStack, SyncLogServer
 from .coding import Corruption
-from .database import LevelDb
+from .database import LEAST_BUFFER_BYTES, LevelDb
 
 Code = Generator[Any, Any, Any]
 
 RECOVERIES = 3
 """There is room for so many recoveries that replay the log of a whole run."""
 MEMTABLE = Option(
-    "64 MiB", quantity="size", at_least=128, source="section V-A: 64 MB; LevelDB's default is 4 MiB",
+    "64 MiB", quantity="size", at_least=LEAST_BUFFER_BYTES, source="section V-A: 64 MB; LevelDB's default is 4 MiB",
     text="how large a memtable of LevelDB may be before a table is made of it",
 )  # fmt: skip
 SHRUNK = Option(

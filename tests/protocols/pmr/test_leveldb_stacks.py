@@ -80,6 +80,12 @@ def test_a_get_returns_what_was_put_or_loaded(name):
     assert isinstance(server(result).store, LevelDb) and server(result).store.sequence == 3
 
 
+def test_no_memtable_is_so_small_that_an_empty_list_fills_it():
+    """A million times smaller than the paper's it would have 64 B, and a table would be made of nothing."""
+    result = at_work("rdma-leveldb[shrunk=1048576]", ycsb(2, "update-only"))
+    assert [outcome for _, outcome, _ in found(result)] == ["ok"] * 2
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_memtables_become_tables_under_any_stack(name):
     result = at_work(f"{name}[memtable=1 KiB]", ycsb(24, "update-only"), processes=2)
