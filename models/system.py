@@ -335,7 +335,7 @@ class Process:
         self._domains.clear()
         for socket in self.sockets:
             socket.close()
-        self.sockets.clear()
+        self.sockets = [socket for socket in self.sockets if not socket.peer.reset]  # power may fail before they know
 
 
 class System:

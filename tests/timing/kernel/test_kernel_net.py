@@ -280,8 +280,10 @@ def test_who_waits_for_a_process_that_dies_learns_that_its_connection_is_reset()
 MS, S = 10**9, 10**12
 
 
-def after_a_power_failure(sends_ps, keepalive=None, down_ps=MS):
-    """When the client learns that its connection is reset: the server's power fails at 10 ms; None: it waits on."""
+def after_a_power_failure(sends_ps, keepalive=None, down_ps=MS, dies_ps=None):
+    """When the client learns that its connection is reset: the server's power fails at 10 ms, its process has died at
+    ``dies_ps``; None: it waits on.
+    """
     net = Net()
     client, server = net.system.nodes["client"][0], net.system.nodes["server"][0]
     ours, theirs = connect(client, server, keepalive=keepalive)
@@ -296,6 +298,9 @@ def after_a_power_failure(sends_ps, keepalive=None, down_ps=MS):
         seen.append(net.clock.now_ps)
 
     net.clock.start(code())
+    if dies_ps is not None:
+        net.clock.run_until(dies_ps)
+        server.process("server").end()
     net.clock.run_until(10 * MS)
     server.power_off()
     net.clock.run_until(10 * MS + down_ps)
@@ -317,6 +322,12 @@ def test_what_was_sent_while_it_had_no_power_comes_again_and_is_answered_with_a_
 def test_who_waits_for_a_reply_of_a_machine_that_lost_power_learns_by_a_probe_or_not_at_all():
     assert after_a_power_failure(5 * MS) is None
     assert 15 * S <= after_a_power_failure(5 * MS, keepalive="15 s") < 15 * S + 10 * MS
+
+
+def test_who_waits_for_a_process_that_died_just_before_its_machine_lost_power_learns_by_a_probe():
+    """The reset had not left yet."""
+    assert 15 * S <= after_a_power_failure(5 * MS, keepalive="15 s", dies_ps=10 * MS - 1) < 15 * S + 10 * MS
+    assert 9 * MS < after_a_power_failure(5 * MS, keepalive="15 s", dies_ps=9 * MS) < 10 * MS
 
 
 def test_what_was_sent_before_the_end_still_arrives():
