@@ -352,7 +352,7 @@ class PartHistory:
     def crash(self) -> None:
         """The process that served the part has died: what it was at never returns."""
         if self.rows:
-            self._note({"type": "crash", "node": "server"})
+            self._note({"type": "crash", "node": "system"})
 
     def _note(self, row: dict[str, Any]) -> None:
         self.rows.append({**row, "time": self._clock.now_ps / 1000})

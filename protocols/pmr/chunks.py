@@ -95,6 +95,9 @@ class Chunks:
         self._locks = Locks(self._clock, threads)
         self._waiting: deque[_Waiting] = deque()
         self._promised: deque[int] = deque()
+        self._ownerless: set[int] = set()
+        """Of the chunks that a failure has left used, those that nobody had: their allocation has not returned, or the
+        bit that their return cleared is set again. To clear it once more is no operation of the history."""
         self._refusal: Exception | None = None
         """Why no chunk becomes empty any more."""
         self._gauge = gauge
@@ -102,7 +105,19 @@ class Chunks:
     def found(self, numbers: Sequence[int]) -> None:
         """After a failure Meta says that these are used."""
         self.used.update(numbers)
+        held = self._held()
+        self._ownerless = {number for number in numbers if self.area.address(number) not in held}
         self._gauge(len(self.used))
+
+    def _held(self) -> set[int]:
+        """Where the chunks are that somebody has, as far as the history tells."""
+        held = set()
+        for row in self.history.rows:
+            if row["type"] == "ok" and row["f"] == "alloc":
+                held.add(row["value"][0])
+            elif row["type"] == "ok":
+                held.discard(row["value"])
+        return held
 
     @property
     def waiting(self) -> int:
@@ -154,10 +169,14 @@ class Chunks:
 
     def give_back(self, thread: Thread, number: int) -> Code:
         """Clear a chunk's bit: it is empty, and who has waited longest has it."""
-        self.history.add(thread.name, "invoke", "free", self.area.address(number))
+        noted = number not in self._ownerless
+        self._ownerless.discard(number)
+        if noted:
+            self.history.add(thread.name, "invoke", "free", self.area.address(number))
         self.used.discard(number)
         yield from self._store(thread, number)
-        self.history.add(thread.name, "ok", "free", self.area.address(number))
+        if noted:
+            self.history.add(thread.name, "ok", "free", self.area.address(number))
         self._gauge(len(self.used))
         if self._waiting and number not in self.used:
             first = self._waiting.popleft()

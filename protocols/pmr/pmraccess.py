@@ -11,7 +11,7 @@ What the paper leaves open is read so. An answer waits for nothing but the parse
 flushed from those that are written: both are parsed (step 2 would write the former as they are). The log is replayed in
 its order, then chunks by their numbers, since nothing else is recorded. An entry of the right shape is valid: there is
 no checksum. The chunk of a client that is gone is flushed as a full one is; one that has ended goes where there are
-more clients than chunks.
+more clients than chunks, counting the one that reads after a failure.
 """
 
 from __future__ import annotations
@@ -152,8 +152,10 @@ class ChunkClient(StackClient, invokes=True):
 
     @override
     def leave(self, session: ChunkSession) -> Code:
-        """Disconnect where there are more clients than chunks: else who waits for one would wait for ever."""
-        if self.sizes.clients > self.scheme.server.area.count:
+        """Disconnect where there may be more clients than chunks, with the one that comes to read after a failure: else
+        who waits for one would wait for ever.
+        """
+        if self.sizes.clients + 1 > self.scheme.server.area.count:
             session.side.disconnect()
         yield from ()
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from rpsim.protocols.failures import PROCESS
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.shapes import tagged
 from rpsim.validation.crash.executed import judge_state
@@ -147,6 +148,13 @@ def test_a_client_whose_server_loses_its_power_while_it_connects_connects_again(
     again_ps = struck(name, [first], work, TESTBED).history.operations[1].invoke_ps
     after = struck(name, [first, Fails(again_ps + 1_000, "server", 0)], work, TESTBED)
     assert after.finished and [one.outcome for one in after.history.operations[:2]] == ["info", "info"]
+
+
+@pytest.mark.parametrize("name", ["pmraccess", REPAIRED])
+def test_who_reads_after_a_failure_has_a_chunk_where_there_are_as_many_as_clients(name):
+    died = Fails(2_000_000, "server", 0, PROCESS)
+    after = struck(f"{name}[chunks=2]", [died], [put(0, "k0"), put(1, "k1")] * 2, TESTBED)
+    assert after.finished and not after.unread
 
 
 @pytest.mark.long

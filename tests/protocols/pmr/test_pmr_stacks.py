@@ -92,6 +92,30 @@ def test_the_history_of_chunks_is_one_of_an_allocator():
     assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
 
 
+def with_waits(failures=()):
+    """A run in which clients wait for chunks."""
+    made = scenario(
+        "pmraccess-repaired[chunk=160 B, chunks=2, slots=3]", ycsb(30, "update-only"), processes=3, keys=2,
+        value="16 B", vary=TESTBED, failures=list(failures),
+    )  # fmt: skip
+    return performed(made, only_variant(made))
+
+
+@pytest.mark.parametrize("fault", ["server[0] process", "server[0] power"])
+def test_the_history_of_chunks_is_one_of_an_allocator_behind_a_failure_while_somebody_waits(fault):
+    """The same threads of the next process ask for chunks again."""
+    report = check_history(history_of(with_waits([{"fault": fault, "at": "9 us"}])), "allocator")
+    assert {judged.verdict for judged in report.verdicts.values()} == {Verdict.HOLDS}
+
+
+def test_recovery_that_clears_a_bit_for_the_second_time_frees_no_chunk_twice():
+    """A bit that has been cleared just now is set again behind a power failure: nobody waits until it lasts."""
+    rows = with_waits().scheme.histories["chunks"]
+    freed = next(row["time"] for row in rows if row["type"] == "ok" and row["f"] == "free")
+    after = with_waits([{"fault": "server[0] power", "at": f"{round(freed) + 1} ns"}])
+    assert check_history(history_of(after), "allocator").verdicts[Condition.NO_LOST_ACK].verdict is Verdict.HOLDS
+
+
 def test_who_waits_for_a_chunk_has_it_before_who_comes_while_it_is_given_back():
     disk, served = Disk(), list[str]()
     chunks = Chunks(ChunkArea(disk.node, 4096, 4096, 1), disk.node, 4, PartHistory(disk.clock), lambda _: None)
