@@ -56,12 +56,17 @@ class Requester:
         message = _posted(end, work, payload)
         self._nic.doorbells += 1
         if qp.error:
-            self.clock.hardware(at_ps, message.key, self._flushed, message)
+            self._flush_at(at_ps, message)
             return
         if message.opcode is not _WRITE:
             self._nic.posted[message.opcode] = self._nic.posted.get(message.opcode, 0) + 1
         end.send_queue.append(message)
         heappush(self._queue, (at_ps, HARDWARE, message.key, self.doorbell, [message]))
+
+    def _flush_at(self, at_ps: int, message: Message) -> None:
+        """A request of a broken queue pair ends with an error when its doorbell is here: it never comes to the port."""
+        message.start_ps = WITHDRAWN
+        self.clock.hardware(at_ps, message.key, self._flushed, message)
 
     def _seen_ps(self, end: SendEnd) -> int:
         """When the adapter sees a doorbell that leaves the core now, and the turn of its queue pair has come."""
@@ -92,7 +97,7 @@ class Requester:
             if message.opcode is not _WRITE:
                 self._nic.posted[message.opcode] = self._nic.posted.get(message.opcode, 0) + 1
             if qp.error:
-                self.clock.hardware(at_ps, message.key, self._flushed, message)
+                self._flush_at(at_ps, message)
         if not qp.error:
             end.send_queue.extend(messages)
             self.clock.hardware(at_ps, messages[0].key, self.doorbell, messages)

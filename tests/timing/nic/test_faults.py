@@ -219,6 +219,18 @@ def test_packets_on_their_way_arrive_up_to_one_of_a_queue_pair():
         assert rig.memory(0, 64) == line(1, 64)[: kept * 1024] + bytes(4096 - kept * 1024)
 
 
+def test_what_is_posted_to_a_broken_queue_pair_is_never_on_its_way():
+    """Power may fail before its doorbell is there."""
+    rig, seen = Rig(), []
+    nic = rig.client.node.nic
+    rig.client.qp.fail()
+    rig.client.post_write(data=line(1))
+    for at_ps in range(0, 400_000, 10_000):
+        rig.clock.call_at(at_ps, lambda: seen.append((nic.doorbells, nic.on_their_way(()))))
+    rig.run()
+    assert [found for _, found in seen] == [{}] * 40 and seen[0][0] == 0 and seen[-1][0] == 1
+
+
 def test_a_machine_that_comes_back_is_cold_and_its_memory_is_as_it_is_given():
     rig = Rig()
     rig.client.qp.timeout, rig.client.qp.retry_cnt = 5, 2
