@@ -110,12 +110,12 @@ class Chunks:
         self._gauge(len(self.used))
 
     def _held(self) -> set[int]:
-        """Where the chunks are that somebody has, as far as the history tells."""
+        """Where the chunks are that somebody has and has not begun to give back, as far as the history tells."""
         held = set()
         for row in self.history.rows:
             if row["type"] == "ok" and row["f"] == "alloc":
                 held.add(row["value"][0])
-            elif row["type"] == "ok":
+            elif row["type"] == "invoke" and row["f"] == "free":
                 held.discard(row["value"])
         return held
 
@@ -142,7 +142,8 @@ class Chunks:
         return self._promised.popleft() if self._promised else None
 
     def take(self, thread: Thread) -> Code:
-        """Take an empty chunk, and set its bit; waits until there is one. Returns its number.
+        """Take an empty chunk, and set its bit; waits until there is one. Returns its number: who asked for it has it
+        once :meth:`granted` says so.
 
         Raises what :meth:`refuse` was told.
         """
@@ -160,12 +161,15 @@ class Chunks:
             raise self._refusal
         self._use(number)
         yield from self._store(thread, number)
-        self.history.add(thread.name, "ok", "alloc", [self.area.address(number), self.area.stride])
         return number
+
+    def granted(self, process: str, number: int) -> None:
+        """A client may write a chunk that was taken for it."""
+        self.history.add(process, "ok", "alloc", [self.area.address(number), self.area.stride])
 
     def _took(self, process: str, number: int) -> None:
         self.history.add(process, "invoke", "alloc", self.area.stride)
-        self.history.add(process, "ok", "alloc", [self.area.address(number), self.area.stride])
+        self.granted(process, number)
 
     def give_back(self, thread: Thread, number: int) -> Code:
         """Clear a chunk's bit: it is empty, and who has waited longest has it."""

@@ -10,8 +10,9 @@ to the log, which is replayed (section IV-E).
 What the paper leaves open is read so. An answer waits for nothing but the parse. One bit cannot tell chunks that are
 flushed from those that are written: both are parsed (step 2 would write the former as they are). The log is replayed in
 its order, then chunks by their numbers, since nothing else is recorded. An entry of the right shape is valid: there is
-no checksum. The chunk of a client that is gone is flushed as a full one is; one that has ended goes where there are
-more clients than chunks, counting the one that reads after a failure.
+no checksum. The chunk of a client that is gone is flushed as a full one is; where there are more clients than
+chunks, counting the one that reads after a failure, one that has ended goes, and the server looks for those of which it
+has heard nothing for long.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U64, Layout
 from ..naming import Option
 from ..parts.placement import STORED_KEYS
+from ..parts.rpc import PATIENCE
 from ..scheme import Limits, OutcomeUnknown, Sizes
 from .chunklog import DRIVE, ChunkFlush, ChunkLog, merged
 from .chunks import MEMORY, ChunkArea, Chunks
@@ -152,10 +154,8 @@ class ChunkClient(StackClient, invokes=True):
 
     @override
     def leave(self, session: ChunkSession) -> Code:
-        """Disconnect where there may be more clients than chunks, with the one that comes to read after a failure: else
-        who waits for one would wait for ever.
-        """
-        if self.sizes.clients + 1 > self.scheme.server.area.count:
+        """Disconnect where chunks are scarce: else who waits for one would wait for ever."""
+        if self.scheme.server.scarce:
             session.side.disconnect()
         yield from ()
 
@@ -178,6 +178,11 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
         region = node.system.platform.peers[self.area.device.kind]
         self.ahead = AHEAD_LINES * LINE if region.mapping == "wc" else 0
         """So much of a request is loaded before its length is known."""
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there may be more clients than chunks, with the one that comes to read after a failure."""
+        return self.sizes.clients + 1 > self.area.count
 
     @override
     def begin(self) -> None:
@@ -214,6 +219,8 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
     # connections ------------------------------------------------------------------------------------------------------
     @override
     def connection(self, number: int, side: Side) -> ServedChunk:
+        if self.scarce:
+            side.patience = PATIENCE  # of a client without power no error tells
         end = ServedChunk(number, side, Signal(self.system.clock))
         promised = self.chunks.promised()
         if promised is not None:
@@ -241,6 +248,7 @@ class ChunkServer(StackServer, memory=("dram", MEMORY, DRIVE), background=1):
         """Another chunk for a client; returns its number."""
         number = yield from self.chunks.take(thread)
         generation = yield from self.prepare(thread, number)
+        self.chunks.granted(thread.name, number)
         self.owns(end, number, generation)
         return number
 

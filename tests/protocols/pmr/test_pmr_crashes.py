@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from rpsim.protocols.failures import PROCESS
+from rpsim.protocols.failures import CLIENT, POWER, PROCESS
 from rpsim.protocols.guarantees import Condition
 from rpsim.protocols.shapes import tagged
 from rpsim.validation.crash.executed import judge_state
@@ -154,6 +154,14 @@ def test_a_client_whose_server_loses_its_power_while_it_connects_connects_again(
 def test_who_reads_after_a_failure_has_a_chunk_where_there_are_as_many_as_clients(name):
     died = Fails(2_000_000, "server", 0, PROCESS)
     after = struck(f"{name}[chunks=2]", [died], [put(0, "k0"), put(1, "k1")] * 2, TESTBED)
+    assert after.finished and not after.unread
+
+
+@pytest.mark.parametrize("kind", [POWER, PROCESS])
+def test_the_chunk_of_a_client_that_is_gone_goes_to_who_waits_for_it(kind):
+    """Of a client without power no error tells the server, which waits for a request."""
+    work = [put(0, "k0"), put(0, "k0", 20_000)]
+    after = struck(f"{REPAIRED}[chunks=1]", [Fails(15_000_000, CLIENT, 0, kind)], work, TESTBED)
     assert after.finished and not after.unread
 
 

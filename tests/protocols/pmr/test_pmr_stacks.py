@@ -92,10 +92,10 @@ def test_the_history_of_chunks_is_one_of_an_allocator():
     assert report.verdicts[Condition.LINEARIZABLE].verdict is Verdict.HOLDS
 
 
-def with_waits(failures=()):
+def with_waits(failures=(), chunks=2):
     """A run in which clients wait for chunks."""
     made = scenario(
-        "pmraccess-repaired[chunk=160 B, chunks=2, slots=3]", ycsb(30, "update-only"), processes=3, keys=2,
+        f"pmraccess-repaired[chunk=160 B, chunks={chunks}, slots=3]", ycsb(30, "update-only"), processes=3, keys=2,
         value="16 B", vary=TESTBED, failures=list(failures),
     )  # fmt: skip
     return performed(made, only_variant(made))
@@ -106,6 +106,14 @@ def test_the_history_of_chunks_is_one_of_an_allocator_behind_a_failure_while_som
     """The same threads of the next process ask for chunks again."""
     report = check_history(history_of(with_waits([{"fault": fault, "at": "9 us"}])), "allocator")
     assert {judged.verdict for judged in report.verdicts.values()} == {Verdict.HOLDS}
+
+
+def test_a_chunk_counts_as_allocated_once_its_bit_and_generation_last():
+    """Power fails while the server waits for that: no client has the chunk, and it is empty behind recovery."""
+    rows = with_waits(chunks=4).scheme.histories["chunks"]
+    asked = next(row["time"] for row in rows if row["process"] != "loader")
+    after = with_waits([{"fault": "server[0] power", "at": f"{round(asked) + 100} ns"}], chunks=4)
+    assert check_history(history_of(after), "allocator").verdicts[Condition.NO_LOST_ACK].verdict is Verdict.HOLDS
 
 
 def test_recovery_that_clears_a_bit_for_the_second_time_frees_no_chunk_twice():
