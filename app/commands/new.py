@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import os
 import re
 from pathlib import Path
@@ -60,6 +61,7 @@ def main(options: argparse.Namespace) -> int:
         path = code if end == ".py" else plain.with_name(plain.name + end)
         text = files("rpsim.app").joinpath("templates").joinpath(template).read_text(encoding="utf-8")
         try:
+            text = text.replace("CLASS", _class_name(plain.name, text))
             _write_new(path, text.replace("FILE", code.as_posix()).replace("NAME", plain.name))
         except InputError:
             for other in written:
@@ -72,6 +74,12 @@ def main(options: argparse.Namespace) -> int:
     else:
         print(f"{', '.join(map(str, written))}: a {kind} to start from")
     return 0
+
+
+def _class_name(name: str, text: str) -> str:
+    """The class of a scheme of this name, MyStore of my-store; a longer one where ``text`` has that name already."""
+    short = "".join(word[0].upper() + word[1:] for word in re.split("[-_]+", name) if word)
+    return f"{short}Scheme" if keyword.iskeyword(short) or re.search(rf"\b{short}\b", text) else short
 
 
 def _refuse_known(name: str) -> None:

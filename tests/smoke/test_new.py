@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rpsim.app.main import main
@@ -47,6 +49,14 @@ def test_a_new_scheme_overwrites_no_file_and_leaves_none_half_done(folder, capsy
     assert main(["new", "scheme", "mine"]) == 2
     assert "mine.yaml: found a file that is there already" in capsys.readouterr().err
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("mine.yaml", "precious")]
+
+
+@pytest.mark.parametrize(("name", "of"), [("my-store", "MyStore"), ("put", "PutScheme"), ("none", "NoneScheme")])
+def test_a_new_scheme_s_class_is_called_as_it_is_and_nothing_else_is(folder, name, of):
+    assert main(["new", "scheme", name]) == 0
+    code = (folder / f"{name.replace('-', '_')}.py").read_text()
+    assert len(re.findall(rf"^class {of}\(", code, re.MULTILINE)) == 1 and "CLASS" not in code
+    assert f"{of}.Server = " in code
 
 
 def test_a_new_scheme_has_a_name_of_its_own(folder, capsys):

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rpsim
+from rpsim.app.main import main
 from rpsim.protocols.efactory.client_active import ClientActive
 from rpsim.protocols.efactory.efactory import EFactory
 from rpsim.protocols.efactory.saw import Saw
@@ -24,9 +25,19 @@ from rpsim.validation.testing.machine import crash_machine
 from rpsim.validation.testing.strategies import faults, platforms, scenarios, workloads
 from rpsim.validation.testing.world import World
 
-from .pages import EXAMPLES
+from .pages import EXAMPLES, ROOT, blocks
 
 OWN = EXAMPLES / "own-store"
+
+
+def said_of(folder):
+    """The tests of a folder of somebody's, run by pytest with rpsim's plugin alone."""
+    plugin = ["-p", "rpsim.validation.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    own = {"PYTHONPATH": str(Path(rpsim.__file__).absolute().parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin],
+        cwd=folder, env={**os.environ, **own}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +46,7 @@ def printed(tmp_path_factory):
     copy = tmp_path_factory.mktemp("own")
     for file in OWN.glob("*.py"):
         (copy / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    plugin = ["-p", "rpsim.validation.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    own = {"PYTHONPATH": str(Path(rpsim.__file__).absolute().parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugin],
-        cwd=copy, env={**os.environ, **own}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = said_of(copy)
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
@@ -97,11 +103,34 @@ def test_a_workload_and_a_fault_of_one_s_own():
         (lambda: crash_machine(Saw, "optane-adr", "durabel"), "did you mean 'durable'"),
         (lambda: crash_report("saw"), "scheme: found 'saw', expected the class of a scheme"),
         (lambda: assert_holds(int, "optane-adr", "durable"), "expected the class of a scheme"),
+        (lambda: crash_report(Saw, workload="64 B"), "workload: found '64 B', expected the workload map of a scenario"),
+        (lambda: crash_machine("saw"), "scheme: found 'saw', expected the class of a scheme"),
+        (lambda: crash_machine(Saw, "optane-adrr"), "did you mean 'optane-adr'"),
+        (lambda: crash_machine(Saw, ddoi="on"), "did you mean 'ddio'"),
+        (lambda: World(Saw, keys=0, clients="2"), "keys: found 0, expected a whole number, at least 1\nclients: found '2'"),
+        (lambda: faults("saw"), "expected the class of a scheme"),
     ],
 )
 def test_a_mistake_is_told(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong()
+
+
+@pytest.mark.long
+def test_the_page_s_examples_run_as_they_stand_on_a_new_scheme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "scheme", "my-store"]) == 0
+    written = [block.text for block in blocks(ROOT / "docs" / "testing.md") if block.language == "python"]
+    for number, text in enumerate(written):
+        (tmp_path / f"test_{number}.py").write_text(text, encoding="utf-8")
+    few = "from hypothesis import settings\nsettings.register_profile('few', max_examples=2)\nsettings.load_profile('few')\n"
+    (tmp_path / "conftest.py").write_text(few, encoding="utf-8")
+    done = said_of(tmp_path)
+    assert f"{len(written)} passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_hypothesis_does_not_name_lines_of_rpsim():
+    assert Phase.explain not in crash_machine(Saw).TestCase.settings.phases
 
 
 # many crashes ---------------------------------------------------------------------------------------------

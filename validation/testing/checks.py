@@ -80,14 +80,10 @@ def scenario_of(
     **settings: str,
 ) -> Scenario:
     """The scenario, of one variant, that :func:`crash_report` explores."""
-    if not isinstance(getattr(scheme, "name", None), str):
-        raise InputError(
-            Mistake(
-                describe(scheme),
-                "the class of a scheme: rpsim.protocols.registry.scheme returns it for a name",
-                field="scheme",
-            )
-        )
+    needs_class(scheme)
+    if not isinstance(workload, Mapping | None):
+        expected = "the workload map of a scenario, as in {'keys': 2, 'value': '64 B'}"
+        raise InputError(Mistake(describe(workload), expected, field="workload"))
     given = dict(workload or {})
     load: Any = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
     wanted = [condition_named(name) for name in conditions]
@@ -128,6 +124,13 @@ def assert_holds(
     if wrong:
         raise Refuted(report, "\n".join(story(report, wrong)))
     return report
+
+
+def needs_class(scheme: object) -> None:
+    """Raises InputError for what is not the class of a scheme that has a name."""
+    if not (isinstance(scheme, type) and issubclass(scheme, Scheme) and isinstance(getattr(scheme, "name", None), str)):
+        expected = "the class of a scheme: rpsim.protocols.registry.scheme returns it for a name"
+        raise InputError(Mistake(describe(scheme), expected, field="scheme"))
 
 
 def condition_named(name: str | Condition) -> Condition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from typing_extensions import override
@@ -79,8 +80,13 @@ def crash_machine(
     """A state machine for ``scheme``; ``TestMine = crash_machine(Mine, "optane-adr", "durable").TestCase`` is a test.
 
     ``options`` are those of :class:`World` (``keys``, ``clients``, switches of the platform). Without ``conditions``
-    all that apply have to hold. Raises InputError for an unknown condition.
+    all that apply have to hold. Raises InputError for an unknown condition, and as :class:`World` does.
     """
     names = tuple(str(condition_named(condition)) for condition in conditions)
+    World(scheme, platform, **options)  # tells what is wrong now, and not in the middle of a test
     members = {"scheme": scheme, "platform": platform, "conditions": names, "options": options}
-    return type(f"{scheme.__name__}Crashes", (CrashMachine,), members)
+    made = type(f"{scheme.__name__}Crashes", (CrashMachine,), members)
+    usual = made.TestCase.settings
+    # Hypothesis' explanations name lines of rpsim, and take longer than the search and the shrinking together.
+    made.TestCase.settings = settings(usual, phases=[phase for phase in usual.phases if phase is not Phase.explain])
+    return made

@@ -15,6 +15,7 @@ from ...scenarios.build import Draft
 from ...scenarios.schema.faults import AGAIN, kinds_of
 from ...scenarios.schema.known import SchemeFacts
 from ...scenarios.schema.schema import Scenario
+from .checks import needs_class
 
 LONGEST_NS = 20_000
 """The longest time between the earliest instants of two operations of a process: some operations' time."""
@@ -31,6 +32,7 @@ def workloads(
     value: str = "64 B",
 ) -> ScheduleFields:
     """The ``workload`` map of a scenario: up to ``most`` operations of ``clients`` processes on ``keys`` objects."""
+    needs_class(scheme)
     operations: list[OperationFields] = []
     for _ in range(draw(st.integers(1, most))):
         at_ns = draw(st.integers(0, LONGEST_NS))
@@ -59,6 +61,7 @@ def _switches(platform: str) -> dict[str, tuple[str, ...]]:
 
 def faults(scheme: type[Scheme], clients: int = 2) -> st.SearchStrategy[str]:
     """A fault that the scheme can be explored with: of one machine or process, or of all."""
+    needs_class(scheme)
     facts = SchemeFacts.of(scheme)
     found = []
     for role, played in scheme.role_types.items():

@@ -22,8 +22,11 @@ from ...scenarios.history import Crash, History, Operation
 from ...scenarios.keyspace import KeySpace, Same
 from ...scenarios.schema.faults import Fault
 from ...scenarios.values import encode_value
+from ...sim.errors import InputError, Mistake
+from ...sim.yaml_source import describe
 from ..histories.check import Report, check_history
 from ..histories.read import parse_history
+from .checks import needs_class
 
 Pick = Callable[[int], int]
 """Chooses one of n: gets n, returns a number below it."""
@@ -35,7 +38,8 @@ MOST_CONTENTS = 32
 class World:
     """``clients`` client processes of ``scheme`` on one machine, its servers, and their history.
 
-    ``settings`` are switches of the platform. Objects are ``k0``, ``k1``, ..., loaded before the first era.
+    ``settings`` are switches of the platform. Objects are ``k0``, ``k1``, ..., loaded before the first era. Raises
+    InputError for what is no scheme's class, no platform, no switch, or no number that can be.
     """
 
     def __init__(
@@ -50,6 +54,15 @@ class World:
         seed: int = 1,
         **settings: str,
     ) -> None:
+        needs_class(scheme)
+        numbers = (("keys", keys, 1), ("clients", clients, 1), ("value_bytes", value_bytes, 8), ("updates", updates, 1))
+        wrong = [
+            Mistake(describe(value), f"a whole number, at least {least}", field=name)
+            for name, value, least in (*numbers, ("seed", seed, 0))
+            if isinstance(value, bool) or not isinstance(value, int) or value < least
+        ]
+        if wrong:
+            raise InputError(wrong)
         self.scheme = scheme
         self.clients = clients
         self.history = History(scheme.updates, model=scheme.model)
