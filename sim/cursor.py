@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .errors import InputError, Mistake, nearest
+from .units import LONGEST, TooLongError
 from .yaml_source import FieldPath, Source, describe, dotted
 
 T = TypeVar("T")
@@ -207,6 +208,8 @@ class Cursor:
         try:
             if isinstance(self.data, str):
                 return parse(self.data)
+        except TooLongError:
+            expected = LONGEST
         except ValueError:
             pass
         self.wrong(expected)

@@ -14,6 +14,8 @@ PS_PER_NS = 1_000
 PS_PER_US = 1_000_000
 PS_PER_MS = 1_000_000_000
 PS_PER_S = 1_000_000_000_000
+LONGEST = "at most a day (86400 s)"
+"""Of one duration: a run's instants are 64-bit numbers of picoseconds, which end after some months."""
 
 _DURATIONS = {
     "ps": 1,
@@ -35,6 +37,10 @@ _RATES = {f"{unit}/s": factor for unit, factor in _BITS.items()} | {
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(\S*)\s*", re.ASCII)
 
 Number = int | float | Decimal
+
+
+class TooLongError(ValueError):
+    """A duration beyond LONGEST."""
 
 
 def _half_up(value: Decimal) -> int:
@@ -73,9 +79,12 @@ def _parse(text: str, units: dict[str, int], kind: str, listed: str, example: st
 def parse_duration_ps(text: str) -> int:
     """``"62.3 ns"`` or ``"1.2us"`` as picoseconds, rounded half up to one.
 
-    Raises ValueError for anything that is not a non-negative number and a unit of time.
+    Raises ValueError for anything that is not a non-negative number and a unit of time, or is too long.
     """
-    return _half_up(_parse(text, _DURATIONS, "duration", "ps, ns, us, ms, s", "1.2 us"))
+    value = _parse(text, _DURATIONS, "duration", "ps, ns, us, ms, s", "1.2 us")
+    if value > 86_400 * PS_PER_S:
+        raise TooLongError(f"'{text}' is not a duration: {LONGEST}")
+    return _half_up(value)
 
 
 def parse_bytes(text: str) -> int:

@@ -255,11 +255,26 @@ def _declared(facts: SchemeFacts) -> list[str]:
     return [f"{role} {kind}" for role in (*facts.roles, ALL) for kind in kinds_of(role, facts)]
 
 
+def _example(context: Context) -> str:
+    """A fault that all schemes may suffer: the power of a role that they share and that recovers, or of everything."""
+    for role in context.roles():
+        shared = [facts for facts in context.chosen.values() if role != CLIENT and role in facts.roles]
+        if len(shared) == len(context.chosen) and all(
+            facts.roles[role].recovers and POWER in kinds_of(role, facts) for facts in shared
+        ):
+            return f"{role}[0] {POWER}"
+    together = all(POWER in kinds_of(ALL, facts) for facts in context.chosen.values())
+    return f"{ALL} {POWER}" if together else f"{CLIENT}[0] {PROCESS}"
+
+
 def _may_fail(part: Failing, again: bool, context: Context) -> None:
     """Whether every chosen scheme has the machine, and says that it may fail like that."""
     role, index, kind = part.role, part.index, part.kind
-    if context.chosen:
-        name_of("a fault of a role of these schemes", role, context.roles())
+    if context.chosen and role not in (roles := context.roles()):
+        like = nearest(role, roles)
+        example = f", as in '{_example(context)}'" if like is None else ""
+        expected = f"a fault of a role of these schemes: {', '.join(roles)}{example}"
+        raise complaint(describe(role), expected, like)
     for name, facts in context.chosen.items():
         if role not in facts.roles:
             raise complaint(f"'{part}'", f"a fault of a role of {name}: {', '.join(facts.roles)}")

@@ -12,7 +12,16 @@ from pydantic_core import PydanticCustomError
 
 from ...protocols.guarantees import Condition, Verdict
 from ...sim.errors import listed, nearest
-from ...sim.units import PS_PER_NS, PS_PER_US, format_bytes, parse_bytes, parse_duration_ps, parse_rate
+from ...sim.units import (
+    LONGEST,
+    PS_PER_NS,
+    PS_PER_US,
+    TooLongError,
+    format_bytes,
+    parse_bytes,
+    parse_duration_ps,
+    parse_rate,
+)
 from ...sim.yaml_source import describe
 from ..values import MIN_LENGTH
 from .known import Complaint, Context, KnownNames, collect, complaint, context_of, from_context, name_of
@@ -152,6 +161,8 @@ def _parse_size(value: Any) -> int:
 def _parse_instant(value: Any) -> int:
     try:
         return parse_duration_ps(value)
+    except TooLongError:
+        raise complaint(describe(value), LONGEST) from None
     except (ValueError, TypeError):
         raise complaint(describe(value), "a time from the start with its unit, e.g. '1.2 us'") from None
 
@@ -159,6 +170,8 @@ def _parse_instant(value: Any) -> int:
 def _parse_duration(value: Any) -> int:
     try:
         return parse_duration_ps(value)
+    except TooLongError:
+        raise complaint(describe(value), LONGEST) from None
     except (ValueError, TypeError):
         raise complaint(describe(value), "a time with its unit, e.g. '100 us'") from None
 

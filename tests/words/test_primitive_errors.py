@@ -65,6 +65,7 @@ ANSWER = "{id: a, at: wire, do: acknowledge}"
         (["{at: pcie, do: read, length: 1}"], "steps[0].length: found 1, expected a size, as in 16 B"),
         (["{at: responder nic, do: compute}"], "steps[0].takes: found nothing, expected a duration, as in 7 us"),
         (["{at: responder nic, do: compute, takes: soon}"], "found 'soon', expected a duration, as in 7 us"),
+        (["{at: responder nic, do: compute, takes: 1e400 ns}"], "found '1e400 ns', expected at most a day (86400 s)"),
         (
             ["{at: responder nic, do: drain, of: al}"],
             "found 'al', expected one of queue pair, all; did you mean 'all'?",

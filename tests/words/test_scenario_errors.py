@@ -424,7 +424,7 @@ def of_others(*changes):
 @pytest.mark.parametrize(
     ("schemes", "fault", "told"),
     [
-        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, mirror, client"),
+        ("mirrored", "server[0] power", "'server', expected a fault of a role of these schemes: primary, mirror, client, as in 'primary[0] power'"),
         ("mirrored", "mirror[0] process", "'process', expected something of a mirror that may fail: power"),
         ("mirrored", "mirror[0] lost", "'lost', expected something of a mirror that may fail: power"),
         ("mirrored, saw", "primary[0] power", "'primary[0] power', expected a fault of a role of saw: server, client"),

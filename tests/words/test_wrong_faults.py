@@ -19,7 +19,7 @@ workload: {kind: ycsb, mix: update-only, keys: 1, value: 8 B, operations: 2}
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ("crash.fault=data[9] power", "found 'data', expected a fault of a role of these schemes: client, primary, mirror"),
+        ("crash.fault=data[9] power", "found 'data', expected a fault of a role of these schemes: client, primary, mirror, as in 'primary[0] power'"),
         ("crash.fault=primary[9] power", "found 'primary[9] power', expected an index below 1: so many primary machines there are, counted from 0"),
         ("crash.fault=primray power", "found 'primray', expected a fault of a role of these schemes: client, primary, mirror; did you mean 'primary'?"),
         ("crash.fault=mirror[0] process", "found 'process', expected something of a mirror that may fail: power, lost"),
