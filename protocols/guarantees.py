@@ -27,6 +27,22 @@ class Condition(StrEnum):
     STRICT = "strict"
 
 
+MEANINGS: Mapping[Condition, str] = {
+    Condition.COMMITTED: "each read returns a whole value that a client wrote, or the one from before the run",
+    Condition.EXACTLY_ONCE: "no update is executed twice",
+    Condition.SESSION: "each client reads its own writes, and never an older value after a newer one",
+    Condition.MONOTONIC: "no read after the crash returns an older value than a read before it",
+    Condition.BOUNDED_LOSS: "an update is not lost if it had returned long enough before the crash",
+    Condition.NO_LOST_ACK: "an update that had returned to its client before the crash is not lost",
+    Condition.BUFFERED_CUT: "what is left after the crash is a past state of the whole, of after its last sync",
+    Condition.BUFFERED: "what is left after the crash is what some of the updates, up to one of them in their order, did",
+    Condition.LINEARIZABLE: "each operation takes effect at one instant between its invocation and its response",
+    Condition.DURABLE: "all operations fit one order, crash or not: what had returned, or was read before, stays",
+    Condition.PERSISTENT: "an update that the crash broke off takes effect before its client's next one, or never",
+    Condition.STRICT: "an update that the crash broke off takes effect before the crash, or never",
+}
+"""Each condition in a line, for whoever meets it in a report; docs/conditions.md has the definitions."""
+
 EXPLORED = (Condition.COMMITTED, Condition.MONOTONIC, Condition.NO_LOST_ACK, Condition.DURABLE)
 """The conditions that an exploration of power failures can judge: one read of each object after it decides them."""
 

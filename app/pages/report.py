@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...models.durability.places import Domain, Place, survives
+from ...protocols.guarantees import MEANINGS, Condition
 from ..terminal.summary import costs, execution, grouped, repairs, same_story, waits
-from ..terminal.text import count, microseconds, plural
+from ..terminal.text import count, microseconds, plural, thousands
 from ..terminal.timeline import heading, timeline
 from ..terminal.work import JobOutcome
 from . import plots
@@ -99,8 +100,8 @@ def verdicts(outcomes: Sequence[JobOutcome], unexpected: Sequence[Mapping[str, A
     overs = dict.fromkeys(f"{'All' if r.exhaustive else 'A sample'}: {r.over}." for r in reports if r.over)
     views = ", ".join(dict.fromkeys(report.view for report in reports))
     return {
-        "conditions": conditions,
         "rows": [_verdicts(report, conditions, odd) for report in reports],
+        "meanings": {str(condition): MEANINGS[Condition(condition)] for condition in conditions},
         "note": f"View: {views}. {' '.join(overs)}",
     }
 
@@ -152,7 +153,7 @@ def performance(outcome: JobOutcome) -> dict[str, Any]:
     return {
         "scheme": outcome.scheme,
         "platform": outcome.platform,
-        "rate": f"{outcome.summary['throughput_ops_per_s'] / 1000:,.1f}",
+        "rate": thousands(outcome.summary["throughput_ops_per_s"]),
         "operations": {
             f: [
                 count(len(outcome.latency_ps[f])),

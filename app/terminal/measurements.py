@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...validation.measuring.conditions import Measurement, series_names
-from .text import paragraph, table
+from .text import paragraph, table, thousands
 
 
 def text(found: Sequence[Measurement]) -> list[str]:
@@ -35,6 +35,6 @@ def _row(name: str, one: Measurement) -> list[str]:
         f"{about.size_bytes:,}",
         f"{one.latency_ns['p50'] / 1e3:,.3f}",
         f"{one.latency_ns['p99'] / 1e3:,.3f}",
-        f"{rate / 1e3:,.1f}",
+        thousands(rate),
         f"{rate * about.size_bytes * 8 / 1e9:,.2f}",
     ]

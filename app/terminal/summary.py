@@ -9,7 +9,7 @@ from ...validation.crash.brute_force import Comparison
 from ...validation.crash.findings import Counterexample, CrashReport
 from .expected import Surprise
 from .output import states_per_second
-from .text import WIDTH, count, microseconds, paragraph, plural, table
+from .text import WIDTH, count, microseconds, paragraph, plural, table, thousands
 from .timeline import heading, timeline
 from .work import JobOutcome
 
@@ -23,7 +23,7 @@ def performance(outcomes: Sequence[JobOutcome]) -> list[str]:
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
         rows = []
         for outcome in (o for o in outcomes if o.scheme == scheme):
-            name, rate = outcome.platform, f"{outcome.summary['throughput_ops_per_s'] / 1000:,.1f}"
+            name, rate = outcome.platform, thousands(outcome.summary["throughput_ops_per_s"])
             for f, latency in outcome.summary["latency_ns"].items():
                 times = [microseconds(latency[key] * 1000) for key in ("p50", "p99", "p999", "mean")]
                 rows.append([name, f, count(len(outcome.latency_ps[f])), *times, rate])

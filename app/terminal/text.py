@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -39,6 +40,12 @@ def paragraph(text: str, indent: int = 0, hang: int = 0) -> list[str]:
 def microseconds(ps: float) -> str:
     """A time in microseconds: ``2.010`` for 2,010,000 ps."""
     return f"{ps / 1_000_000:,.3f}"
+
+
+def thousands(per_s: float) -> str:
+    """A rate in thousands a second: ``2,426.8``; of a rate below a thousand three digits that say something."""
+    thousand = per_s / 1000
+    return f"{thousand:,.1f}" if thousand >= 1 or not thousand else f"{thousand:.{2 - math.floor(math.log10(thousand))}f}"
 
 
 def count(number: int) -> str:

@@ -13,6 +13,7 @@ from rpsim.app.pages.matrix import page as matrix_page
 from rpsim.app.pages.report import report
 from rpsim.app.pages.template import render
 from rpsim.app.terminal.summary import costs
+from rpsim.protocols.guarantees import MEANINGS, Condition
 from rpsim.validation.published.scoreboard import summarise
 
 from . import fakes
@@ -57,6 +58,17 @@ def constant(found: Read, name: str) -> object:
 @pytest.fixture(autouse=True)
 def _without_plotly(monkeypatch):
     monkeypatch.setattr("plotly.offline.get_plotlyjs", lambda: "plotly")
+
+
+def test_a_report_says_of_each_condition_in_its_table_what_it_means():
+    outcomes = fakes.outcomes()
+    summary = {"unexpected": [], "schemes": [{"counterexamples": [{"case": "case.json"}] * 9} for _ in outcomes]}
+    page = report(fakes.scenario(), outcomes, summary)
+    judged = {str(condition) for outcome in outcomes for condition in outcome.crash.verdicts}
+    assert judged and set(MEANINGS) == set(Condition)
+    for condition in judged:
+        text = f"<b>{condition}</b>: {MEANINGS[Condition(condition)]}."
+        assert page.count(text) == 1 and f'title="{MEANINGS[Condition(condition)]}">{condition}</th>' in page
 
 
 def test_a_report_of_a_scenario_and_schemes_with_tags_in_their_names():

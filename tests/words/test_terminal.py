@@ -15,7 +15,7 @@ from rpsim.app.pages import report
 from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
 from rpsim.app.terminal.progress import bar
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
-from rpsim.app.terminal.text import table
+from rpsim.app.terminal.text import table, thousands
 from rpsim.app.terminal.timeline import heading, timeline
 from rpsim.protocols.guarantees import ALWAYS, Condition, Verdict
 from rpsim.validation.crash.findings import TimelineRow
@@ -182,6 +182,13 @@ def test_the_table_of_performance_names_its_units():
           optane-adr, ddio on  get    950   1.530   1.660     1.664    1.532  4,512.3
                                put    900   2.090   3.400     3.780    2.116
         """)
+
+
+@pytest.mark.parametrize(
+    ("per_s", "shown"), [(4_512_345, "4,512.3"), (1000, "1.0"), (999.9, "1.000"), (123.4, "0.123"), (2.04, "0.00204"), (0, "0.0")]
+)
+def test_a_rate_below_a_thousand_a_second_has_three_digits(per_s, shown):
+    assert thousands(per_s) == shown
 
 
 def test_a_scheme_whose_name_would_make_the_table_too_wide_stands_above_it():
