@@ -22,9 +22,10 @@ NARROW = 24
 """The width of the clients' column beside two others, on a terminal."""
 
 
-def heading(report: CrashReport, example: Counterexample, tail: str = "smallest below") -> list[str]:
+def heading(report: CrashReport, example: Counterexample, tail: str = "") -> list[str]:
     """``client-active on optane-adr, ddio on: no_lost_ack VIOLATED   (412 of 9,731 crash states; ...)``."""
     bad = report.violating_states.get(example.condition, 0)
+    tail = tail or ("smallest below" if example.shrunk else "below as it was found, not made smaller")
     what = f"{report.scheme} on {report.platform}: {example.condition} VIOLATED"
     window = report.windows_ps.get(example.condition)
     when = ""

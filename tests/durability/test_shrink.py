@@ -210,4 +210,4 @@ def test_what_shows_in_more_images_than_a_trial_looks_at_is_told_as_it_was_found
     gives_up = classmethod(lambda *given, telling=False, **how: found(*given, telling=True, **how) if telling else None)
     monkeypatch.setattr(LeftState, "find", gives_up)
     case = shrink(LeftState, made, variant, result, violation)
-    assert case.violation.condition is LOST and tell(case).operations > 1
+    assert case.violation.condition is LOST and tell(case).operations > 1 and not tell(case).shrunk

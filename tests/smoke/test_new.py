@@ -44,6 +44,18 @@ def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(fold
     assert lost == {platform: "holds" if "eadr" in platform else "violated" for platform in kept}
 
 
+@pytest.mark.long
+def test_a_scheme_that_does_not_do_the_same_in_every_run_is_told(folder, capsys):
+    assert main(["new", "scheme", "fickle"]) == 0
+    once = FLUSH.replace("            y", "            RUNS.append(self)\n            if RUNS[0] is not self:\n                y")
+    code = (folder / "fickle.py").read_text().replace("\n\n\n", "\n\nRUNS = []\n\n\n", 1).replace(FLUSH, once)
+    (folder / "fickle.py").write_text(code)
+    one = ["--set", "platform=optane-adr", "--set", "ddio=on", "--jobs", "1"]
+    assert main(["crash", "fickle.yaml", *one]) == 2
+    said = capsys.readouterr().err
+    assert re.match(r"fickle\.py:\d+: Fickle: found a violation of \w+ that does not show when its run is made again, ", said)
+
+
 def test_a_new_scheme_overwrites_no_file_and_leaves_none_half_done(folder, capsys):
     (folder / "mine.yaml").write_text("precious")
     assert main(["new", "scheme", "mine"]) == 2

@@ -103,6 +103,8 @@ def test_the_heading_of_a_finding():
         "saw on optane-adr: no_lost_ack VIOLATED",
         "  (412 of 9,731 crash states; smallest below)",
     ]
+    as_found = replace(fakes.lost_put(Condition.NO_LOST_ACK), shrunk=False)
+    assert heading(report, as_found)[1].endswith("crash states; below as it was found, not made smaller)")
 
 
 def test_findings_tell_a_story_once_and_name_the_other_platforms():

@@ -107,6 +107,8 @@ class Case:
     scenario: Scenario
     variant: Variant
     evidence: Evidence[Any]
+    shrunk: bool = True
+    """Whether smaller ones were tried; else it is told as it was found."""
 
     @property
     def violation(self) -> Violated:
@@ -169,6 +171,7 @@ def tell(case: Case) -> Counterexample:
         explanation=violation.explanation,
         timeline=rows,
         trace=trace_events(evidence.result, marks=marks_of(rows)),
+        shrunk=case.shrunk,
         case={
             "case": CASE_FORMAT,
             "scheme": case.variant.scheme,

@@ -48,7 +48,9 @@ def marks_of(rows: Sequence[TimelineRow]) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A 1-minimal case: without any one operation, or any one lost line, the condition is not violated."""
+    """A 1-minimal case: without any one operation, or any one lost line, the condition is not violated; or one that
+    is not ``shrunk``.
+    """
 
     condition: Condition
     instant_ps: int
@@ -63,6 +65,8 @@ class Counterexample:
     """All that ``rpsim replay`` needs, JSON-able: resolved scenario, schedule of operations, instant, lost lines."""
     trace: list[dict[str, Any]] = field(default_factory=list, compare=False)
     """The case's run as events for Perfetto, with the failure and what was lost."""
+    shrunk: bool = True
+    """Whether smaller ones were tried. It shows in so many images that no trial looks at them all, if not."""
 
     @property
     def manner(self) -> Hashable:

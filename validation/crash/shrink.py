@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Generic
 
+from ...protocols.naming.own import error_of
 from ...protocols.registry import scheme
 from ...scenarios.arguments import OutageFields
 from ...scenarios.build import Draft
@@ -48,7 +49,8 @@ def shrink(
 ) -> Case:
     """The smallest case found for a violation of a scenario's run: no operation, and no lost line, can be spared.
 
-    ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does.
+    ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does. Raises
+    InputError for a user's scheme whose code does not do the same when it runs again.
     """
     outages = [*map(_outage, scenario.outages), *result.outages]
     rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
@@ -73,11 +75,13 @@ def shrink(
         search, chosen = attempts[-1]
         best = search.told(chosen)
         if best is not None:  # it shows in more images than a trial looks at: told as it was found
-            return best
+            return replace(best, shrunk=False)
         search.hurried_ps = 0  # it shows after their last return, to which the run gets with those that return later
         every = [planned(operation, result.history) for operation in performed(scenario, result.history)]
         best = search.case(every) or search.told(every)
-        assert best is not None, f"the violation of {violation.condition} does not show again in its own run"
+        if best is None:
+            found = f"a violation of {violation.condition} that does not show when its run is made again"
+            raise error_of(scheme(variant.scheme), found, "code that does the same in every run: no random, no clock")
     best = search.fewer_operations(best)
     best = search.fewer_outages(best)
     return search.told_from_time_zero(best)
