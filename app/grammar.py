@@ -141,7 +141,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if command.plain and getattr(options, "part", None) not in (None, part):
         known = list(command.parts)
         found, close = f"'{options.part}'", nearest(options.part, known)
-        raise InputError(Mistake(found, f"one of {', '.join(known)}", field=f"rpsim {options.command}", nearest=close))
+        is_file = options.part.endswith((".yaml", ".yml")) and command.parts[command.plain].argument
+        whole = f", as in rpsim {options.command} {command.plain} {options.part}" if is_file else ""
+        expected = f"one of {', '.join(known)}{whole}"
+        raise InputError(Mistake(found, expected, field=f"rpsim {options.command}", nearest=close))
     if unknown:
         raise InputError([_unknown(word, options.form) for word in flags] or _extra(unknown))
     options.part = part

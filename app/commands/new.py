@@ -32,6 +32,13 @@ KINDS: dict[str, tuple[tuple[str, str], ...]] = {
     "lab": (),
 }
 """The kinds of starting points: the templates of each, and how the names of the files made of them end."""
+NEXT = {
+    "scenario": "rpsim crash {} runs it",
+    "primitive": "rpsim matrix primitives {} --platforms quick judges and times it",
+    "scheme": "rpsim crash {} explores it",
+    "litmus": "rpsim litmus {} judges it",
+}
+"""What to do with the last of the files that were written."""
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,6 +49,7 @@ def main(options: argparse.Namespace) -> int:
     from importlib.resources import files
 
     from ..terminal.envelope import envelope
+    from ..terminal.text import paragraph
 
     kind, name = options.subject, options.name
     if kind not in KINDS:
@@ -72,7 +80,8 @@ def main(options: argparse.Namespace) -> int:
         named = dict(zip(("file", "scenario"), map(str, written), strict=False))
         print(envelope(options, {"kind": kind, "name": plain.name, **named}), end="")
     else:
-        print(f"{', '.join(map(str, written))}: a {kind} to start from")
+        text = f"{', '.join(map(str, written))}: a {kind} to start from; {NEXT[kind].format(written[-1])}"
+        print("\n".join(paragraph(text, 0, 2)))
     return 0
 
 

@@ -60,6 +60,8 @@ def switch_position(switch: str, value: Any, known: KnownNames) -> str:
 
 def _scheme_name(value: Any, context: Context) -> str:
     """The full name of a scheme, with the scenario's options."""
+    if isinstance(value, str) and value.endswith((".yaml", ".yml")) and " over " not in value:
+        raise complaint(describe(value), f"a scheme: of a primitive's file as in 'word over {value}'")
     if isinstance(value, str) and value in context.known.refused:
         raise collect([Complaint(m.found, m.expected, m.nearest) for m in context.known.refused[value]])
     name = name_of("a scheme", value, context.known.schemes, LIST_SCHEMES)

@@ -25,6 +25,12 @@ EXPECTED_ROOT = "a map with scenario, schemes, workload, ..."
 
 _LEFT_OUT_BY = {"schemes", "platform", "ddio", "vary"}
 """Fields whose overrides may leave out what a file expects something of."""
+_OTHER_FILES = {
+    "steps": ("a flush primitive", "rpsim matrix primitives FILE judges one"),
+    "tests": ("litmus tests", "rpsim litmus FILE judges them"),
+    "nic": ("a platform", "as in rpsim run quickstart --set platform=FILE"),
+}
+"""By a key that only they have: what other files of YAML are, and what takes them."""
 _COUNTED = ("machines", "processes")
 _PART = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d{1,9}\])*")
@@ -66,7 +72,11 @@ def load_scenario(
 
     Raises InputError with all of its mistakes at once. ``known`` are the names it may use (default: all there are).
     """
-    return validate(read_yaml(find_scenario(name_or_path)), overrides, seed, known=known)
+    source = read_yaml(find_scenario(name_or_path))
+    if isinstance(source.data, dict) and "scenario" not in source.data:
+        for found, taken in (other for key, other in _OTHER_FILES.items() if key in source.data):
+            raise InputError(Mistake(found, f"a scenario ({taken.replace('FILE', source.file)})", source.file))
+    return validate(source, overrides, seed, known=known)
 
 
 def scenario_from_data(data: Mapping[str, Any], file: str, *, known: KnownNames | None = None) -> Scenario:

@@ -1,6 +1,7 @@
 """``rpsim lab`` as students and lecturers call it, with right and wrong input."""
 
 import json
+import re
 
 import pytest
 
@@ -100,7 +101,10 @@ def test_a_lab_of_a_lecturer_s_own(here, capsys):
     said(capsys, "new", "mine")
     assert said(capsys, "mine", "test").endswith("fine\n")
     said(capsys, "mine")
-    assert "0 of 1 check" in said(capsys, "mine", "check", status=1)
+    checked = said(capsys, "mine", "check", status=1)
+    assert "0 of 1 check" in checked
+    share = re.search(r"\((\d+ of \d+) crash states; smallest below", checked)
+    assert share and f"no_lost_ack violated ({share[1]} crash states)" in " ".join(checked.split())
 
 
 WRONG = [

@@ -29,7 +29,9 @@ def verdicts(capsys):
 @pytest.mark.long
 def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(folder, capsys):
     assert main(["new", "scheme", "my-store"]) == 0
-    assert capsys.readouterr().out == "my_store.py, my-store.yaml: a scheme to start from\n"
+    assert capsys.readouterr().out == (
+        "my_store.py, my-store.yaml: a scheme to start from; rpsim crash my-store.yaml\n  explores it\n"
+    )
     assert main(["crash", "my-store.yaml", "--json", "--jobs", "1"]) == 0
     kept = verdicts(capsys)
     assert len(kept) == 4 and set(kept.values()) == {"holds"}
@@ -92,6 +94,27 @@ def test_a_new_litmus_test_holds_and_with_a_write_it_does_not(folder, capsys):
     text = (folder / "mine.yaml").read_text()
     (folder / "mine.yaml").write_text(text.replace('"AW q1', '"W q1'))
     assert main(["litmus", "mine.yaml"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("primitive", "mine.yaml: found a flush primitive, expected a scenario (rpsim matrix primitives mine.yaml judges one)"),
+        ("litmus", "mine.yaml: found litmus tests, expected a scenario (rpsim litmus mine.yaml judges them)"),
+    ],
+)  # fmt: skip
+def test_another_file_than_a_scenario_is_told_with_what_takes_it(kind, told, folder, capsys):
+    assert main(["new", kind, "mine"]) == 0
+    assert main(["crash", "mine.yaml"]) == 2
+    assert capsys.readouterr().err == f"{told}\n"
+
+
+def test_a_primitive_where_none_is_expected_is_told_where_it_goes(folder, capsys):
+    assert main(["new", "primitive", "mine"]) == 0
+    assert main(["matrix", "mine.yaml"]) == 2
+    assert capsys.readouterr().err.endswith("groups, methods, as in rpsim matrix primitives mine.yaml\n")
+    assert main(["crash", "quickstart", "--set", "schemes=[mine.yaml]"]) == 2
+    assert "found 'mine.yaml', expected a scheme: of a primitive's file as in 'word over mine.yaml'" in capsys.readouterr().err
 
 
 def test_a_new_lab_is_that_of_the_command_lab(folder, capsys):

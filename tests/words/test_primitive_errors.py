@@ -240,7 +240,10 @@ def test_a_claim_for_a_place_that_there_is_not(tmp_path):
 def test_a_new_primitive_runs_and_is_never_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", "primitive", "mine"]) == 0
-    assert capsys.readouterr().out == "mine.yaml: a primitive to start from\n"
+    assert capsys.readouterr().out == (
+        "mine.yaml: a primitive to start from; rpsim matrix primitives mine.yaml\n"
+        "  --platforms quick judges and times it\n"
+    )
     assert outcome(primitive("mine.yaml"), platform_of("adr"))[0]
     (tmp_path / "mine.yaml").write_text("precious")
     assert main(["new", "primitive", "mine"]) == 2

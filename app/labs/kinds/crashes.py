@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....protocols.guarantees import Condition
 from ....sim.yaml_source import read_yaml
 from ...terminal.expected import expected
-from ...terminal.text import plural
+from ...terminal.text import count, plural
 from ...terminal.timeline import heading, timeline
 from ...terminal.work import Job, perform
 from ..task import LabFinding, LabTask
@@ -106,7 +107,9 @@ def _missed(task: LabTask, report: CrashReport, condition: str, wanted: str, fou
     names += [f"{condition} {found}", found]
     otherwise = "{where}: {condition} {found}, where it should be {wanted}."
     text = task.say(names, otherwise, where=where, condition=condition, found=found, wanted=wanted)
-    head = f"{where}, {report.fault} at every instant: {condition} {found} ({plural(report.states, 'crash state')})."
+    bad = report.violating_states.get(Condition(condition), 0)
+    states = f"{count(bad)} of {plural(report.states, 'crash state')}" if bad else plural(report.states, "crash state")
+    head = f"{where}, {report.fault} at every instant: {condition} {found} ({states})."
     if example is None:
         return LabFinding(False, (head, text))
     lines = [*heading(report, example), "", *timeline(example)]
