@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from .terminal.work import Job, JobOutcome, perform_all
 
 ScenarioLike = str | os.PathLike[str] | Draft | Scenario
 """A shipped scenario's name, the path of a file, or one that was put together in Python."""
+_OPTIONS = {"--condition": "argument conditions", "--model": "argument model"}
+"""What options of ``rpsim check`` are called here."""
 
 
 def load(
@@ -105,13 +108,17 @@ def check(
     try:
         loss_ps = None if loss is None else parse_duration_ps(loss)
     except ValueError:
-        raise InputError(Mistake(f"'{loss}'", "a time with its unit, e.g. '250 us'", field="loss")) from None
+        raise InputError(Mistake(f"'{loss}'", "a time with its unit, e.g. '250 us'", field="argument loss")) from None
     with uncollected():
         if isinstance(history, str | os.PathLike):
             read = read_history(Path(history))
         else:
             read = parse_history("".join(map(_line, itertools.count(1), history)), "history")
-        report = check_history(read, model, names, budget, loss_ps=loss_ps)
+        try:
+            report = check_history(read, model, names, budget, loss_ps=loss_ps)
+        except InputError as error:
+            said = [replace(one, field=_OPTIONS.get(one.field or "", one.field)) for one in error.mistakes]
+            raise InputError(said) from None
     return check_answer(report)
 
 

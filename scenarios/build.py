@@ -20,10 +20,10 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..sim.errors import InputError, Mistake, nearest
-from ..sim.yaml_source import FieldPath, Source, read_yaml
+from ..sim.yaml_source import FieldPath, Source
 from .arguments import ScenarioFields
 from .schema.known import KnownNames
-from .schema.load import EXPECTED_ROOT, check, find_scenario, put_field
+from .schema.load import EXPECTED_ROOT, check, put_field, read_scenario
 from .schema.mistakes import Origin
 from .schema.schema import Scenario
 
@@ -61,7 +61,7 @@ class Draft:
         except TypeError:
             expected = "a shipped scenario's name, the path of a file, a Draft or a Scenario"
             raise InputError(Mistake(repr(name_or_path), expected, field="argument scenario")) from None
-        source = read_yaml(find_scenario(path))
+        source = read_scenario(path)
         return Draft(source, source.mapping(EXPECTED_ROOT))
 
     @staticmethod

@@ -72,11 +72,16 @@ def load_scenario(
 
     Raises InputError with all of its mistakes at once. ``known`` are the names it may use (default: all there are).
     """
+    return validate(read_scenario(name_or_path), overrides, seed, known=known)
+
+
+def read_scenario(name_or_path: str) -> Source:
+    """The document of a scenario, not validated. Raises InputError, also for a file that is something else."""
     source = read_yaml(find_scenario(name_or_path))
     if isinstance(source.data, dict) and "scenario" not in source.data:
         for found, taken in (other for key, other in _OTHER_FILES.items() if key in source.data):
             raise InputError(Mistake(found, f"a scenario ({taken.replace('FILE', source.file)})", source.file))
-    return validate(source, overrides, seed, known=known)
+    return source
 
 
 def scenario_from_data(data: Mapping[str, Any], file: str, *, known: KnownNames | None = None) -> Scenario:

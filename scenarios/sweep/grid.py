@@ -20,9 +20,9 @@ from ...models.profiles.platform import load_platform
 from ...protocols.registry import scheme
 from ...sim.errors import InputError, Mistake
 from ...sim.jobs.code import digest
-from ...sim.yaml_source import FieldPath, Source, read_yaml
+from ...sim.yaml_source import FieldPath, Source
 from ..schema.known import KnownNames
-from ..schema.load import check, find_scenario, overridden, put_field
+from ..schema.load import check, overridden, put_field, read_scenario
 from ..schema.mistakes import Origin
 from ..schema.schema import Scenario, Variant
 from .axes import Axis, shown
@@ -85,7 +85,7 @@ def make_grid(
 
     ``overrides`` are those of ``--set``, ``seed`` the first of so many ``seeds`` (None: the scenario's own).
     """
-    source = read_yaml(find_scenario(name_or_path))
+    source = read_scenario(name_or_path)
     _refuse_too_many(axes, 1)
     scenarios = _scenarios(source, axes, overrides, seed)
     _refuse_too_many(axes, seeds * max(len(one.variants()) for _, one in scenarios))

@@ -18,6 +18,7 @@ from ..answers import result_of
 SMALL = {"workload.keys": 4, "workload.operations": 24, "workload.value": "64 B", "roles.client.processes": 2}
 ONE = {"schemes": ["client-active"], "platform": "optane-adr", "seed": 7}
 HISTORY = Path(__file__).parents[2] / "docs/examples/lost-update.jsonl"
+PUSH = HISTORY.with_name("push.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +174,10 @@ def test_a_history_is_judged_from_a_file_and_from_events(capsys):
         (lambda: rpsim.check(HISTORY, conditions="durable"), "argument conditions: found 'durable', expected a list"),
         (lambda: rpsim.check(HISTORY, budget="x"), "argument budget: found 'x'"),
         (lambda: rpsim.check(HISTORY, model=5), "argument model: found 5"),
-        (lambda: rpsim.check(HISTORY, loss="soon"), "loss: found 'soon', expected a time with its unit"),
+        (lambda: rpsim.check(HISTORY, loss="soon"), "argument loss: found 'soon', expected a time with its unit"),
+        (lambda: rpsim.check(HISTORY, conditions=["durabl"]), "argument conditions: found 'durabl', expected one of"),
+        (lambda: rpsim.check(HISTORY, model="registr"), "argument model: found 'registr', expected one of"),
+        (lambda: rpsim.load(PUSH), "push.yaml: found a flush primitive, expected a scenario"),
     ],
 )
 def test_wrong_input_is_one_clear_error(call, message):
