@@ -35,7 +35,7 @@ MEANINGS: Mapping[Condition, str] = {
     Condition.BOUNDED_LOSS: "an update is not lost if it had returned long enough before the crash",
     Condition.NO_LOST_ACK: "an update that had returned to its client before the crash is not lost",
     Condition.BUFFERED_CUT: "what is left after the crash is a past state of the whole, of after its last sync",
-    Condition.BUFFERED: "what is left after the crash is what some of the updates, up to one of them in their order, did",
+    Condition.BUFFERED: "what is left after the crash is what the updates up to one of them, in their order, did",
     Condition.LINEARIZABLE: "each operation takes effect at one instant between its invocation and its response",
     Condition.DURABLE: "all that had returned, reads too, still counts after the crash: all operations fit one order",
     Condition.PERSISTENT: "an update that the crash broke off takes effect before its client's next one, or never",

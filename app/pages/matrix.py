@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...protocols.guarantees import MEANINGS, Condition
+from ...protocols.shapes import SHAPES
 from ...validation.matrix.rows import PrimitiveRow
 from ..terminal.timeline import timeline
 from .template import render
@@ -22,7 +24,14 @@ def page(rows: Sequence[PrimitiveRow], document: Mapping[str, Any]) -> str:
             for shape, finding in row.findings.items()
         }
         entries.append({**entry, "shapes": shapes})
-    heading = "What each primitive guarantees, and what it costs"
+    judged = dict.fromkeys(name for row in rows for finding in row.findings.values() for name in finding.verdicts)
     return render(
-        "matrix.html", title="rpsim matrix", kind="rpsim matrix", heading=heading, seed=document["seed"], rows=entries
+        "matrix.html",
+        title="rpsim matrix",
+        kind="rpsim matrix",
+        heading="What each primitive guarantees, and what it costs",
+        seed=document["seed"],
+        rows=entries,
+        shapes={shape: SHAPES[shape].title for row in rows for shape in row.findings},
+        meanings={name: MEANINGS[Condition(name)] for name in judged},
     )

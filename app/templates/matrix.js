@@ -25,7 +25,7 @@ const METRICS = [
   ...shapes.map((shape) => [`guarantee: ${shape}`, (row) => verdict(row.shapes[shape]), shape]),
   ...sizes.map((size) => [`latency p50 at ${size} B, us`, (row) => row.latency_ns[size] && row.latency_ns[size].p50 / 1000]),
   ...sizes.map((size) => [`latency p99 at ${size} B, us`, (row) => row.latency_ns[size] && row.latency_ns[size].p99 / 1000]),
-  ...pairs.map((n) => [`million updates of 64 B a second, ${n} queue pairs`,
+  ...pairs.map((n) => [`million updates of 64 B a second, ${n} queue pair${n === "1" ? "" : "s"}`,
     (row) => row.throughput_ops_per_s[n] && row.throughput_ops_per_s[n] / 1e6, null, true]),
   ...sizes.map((size) => [`CPU time of the responder at ${size} B, us`,
     (row) => row.responder_cpu_ns[size] === undefined ? undefined : row.responder_cpu_ns[size] / 1000]),

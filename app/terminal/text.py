@@ -45,7 +45,8 @@ def microseconds(ps: float) -> str:
 def thousands(per_s: float) -> str:
     """A rate in thousands a second: ``2,426.8``; of a rate below a thousand three digits that say something."""
     thousand = per_s / 1000
-    return f"{thousand:,.1f}" if thousand >= 1 or not thousand else f"{thousand:.{2 - math.floor(math.log10(thousand))}f}"
+    digits = 2 - math.floor(math.log10(thousand)) if 0 < thousand < 1 else 1
+    return f"{thousand:,.{digits}f}"
 
 
 def count(number: int) -> str:

@@ -49,13 +49,17 @@ def test_a_new_scheme_keeps_what_it_promises_and_does_not_without_its_flush(fold
 @pytest.mark.long
 def test_a_scheme_that_does_not_do_the_same_in_every_run_is_told(folder, capsys):
     assert main(["new", "scheme", "fickle"]) == 0
-    once = FLUSH.replace("            y", "            RUNS.append(self)\n            if RUNS[0] is not self:\n                y")
+    once = FLUSH.replace(
+        "            y", "            RUNS.append(self)\n            if RUNS[0] is not self:\n                y"
+    )
     code = (folder / "fickle.py").read_text().replace("\n\n\n", "\n\nRUNS = []\n\n\n", 1).replace(FLUSH, once)
     (folder / "fickle.py").write_text(code)
     one = ["--set", "platform=optane-adr", "--set", "ddio=on", "--jobs", "1"]
     assert main(["crash", "fickle.yaml", *one]) == 2
     said = capsys.readouterr().err
-    assert re.match(r"fickle\.py:\d+: Fickle: found a violation of \w+ that does not show when its run is made again, ", said)
+    assert re.match(
+        r"fickle\.py:\d+: Fickle: found a violation of \w+ that does not show when its run is made again, ", said
+    )
 
 
 def test_a_new_scheme_overwrites_no_file_and_leaves_none_half_done(folder, capsys):
@@ -99,14 +103,14 @@ def test_a_new_litmus_test_holds_and_with_a_write_it_does_not(folder, capsys):
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("primitive", "mine.yaml: found a flush primitive, expected a scenario (rpsim matrix primitives mine.yaml judges one)"),
-        ("litmus", "mine.yaml: found litmus tests, expected a scenario (rpsim litmus mine.yaml judges them)"),
+        ("primitive", "a flush primitive, expected a scenario (rpsim matrix primitives mine.yaml judges one)"),
+        ("litmus", "litmus tests, expected a scenario (rpsim litmus mine.yaml judges them)"),
     ],
-)  # fmt: skip
+)
 def test_another_file_than_a_scenario_is_told_with_what_takes_it(kind, told, folder, capsys):
     assert main(["new", kind, "mine"]) == 0
     assert main(["crash", "mine.yaml"]) == 2
-    assert capsys.readouterr().err == f"{told}\n"
+    assert capsys.readouterr().err == f"mine.yaml: found {told}\n"
 
 
 def test_a_primitive_where_none_is_expected_is_told_where_it_goes(folder, capsys):
@@ -114,7 +118,10 @@ def test_a_primitive_where_none_is_expected_is_told_where_it_goes(folder, capsys
     assert main(["matrix", "mine.yaml"]) == 2
     assert capsys.readouterr().err.endswith("groups, methods, as in rpsim matrix primitives mine.yaml\n")
     assert main(["crash", "quickstart", "--set", "schemes=[mine.yaml]"]) == 2
-    assert "found 'mine.yaml', expected a scheme: of a primitive's file as in 'word over mine.yaml'" in capsys.readouterr().err
+    assert (
+        "found 'mine.yaml', expected a scheme: of a primitive's file as in 'word over mine.yaml'"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_new_lab_is_that_of_the_command_lab(folder, capsys):

@@ -94,6 +94,14 @@ def test_a_matrix_with_tags_in_a_primitives_name():
     assert any(EVIL in text for text in found.texts)
 
 
+def test_a_matrix_says_what_its_shapes_and_conditions_are():
+    finding = SimpleNamespace(verdicts={"no_lost_ack": "holds"}, counterexample=None)
+    entry = {"subject": "mine", "shapes": {"word": {}}}
+    page = matrix_page([SimpleNamespace(findings={"word": finding})], {"seed": 1, "rows": [entry]})
+    assert "<b>word</b>, 8 B in place." in page
+    assert f"<b>no_lost_ack</b>: {MEANINGS[Condition.NO_LOST_ACK]}." in page
+
+
 def test_a_paper_with_tags_in_its_title():
     example = SimpleNamespace(title=EVIL, name=EVIL, source=EVIL, about=EVIL, figures={}, readings=())
     claim = SimpleNamespace(id=EVIL, words=EVIL, kind="value", unit=EVIL, why="")

@@ -187,7 +187,8 @@ def test_the_table_of_performance_names_its_units():
 
 
 @pytest.mark.parametrize(
-    ("per_s", "shown"), [(4_512_345, "4,512.3"), (1000, "1.0"), (999.9, "1.000"), (123.4, "0.123"), (2.04, "0.00204"), (0, "0.0")]
+    ("per_s", "shown"),
+    [(4_512_345, "4,512.3"), (1000, "1.0"), (999.9, "1.000"), (123.4, "0.123"), (2.04, "0.00204"), (0, "0.0")],
 )
 def test_a_rate_below_a_thousand_a_second_has_three_digits(per_s, shown):
     assert thousands(per_s) == shown

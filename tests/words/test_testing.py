@@ -107,7 +107,10 @@ def test_a_workload_and_a_fault_of_one_s_own():
         (lambda: crash_machine("saw"), "scheme: found 'saw', expected the class of a scheme"),
         (lambda: crash_machine(Saw, "optane-adrr"), "did you mean 'optane-adr'"),
         (lambda: crash_machine(Saw, ddoi="on"), "did you mean 'ddio'"),
-        (lambda: World(Saw, keys=0, clients="2"), "keys: found 0, expected a whole number, at least 1\nclients: found '2'"),
+        (
+            lambda: World(Saw, keys=0, clients="2"),
+            "keys: found 0, expected a whole number, at least 1\nclients: found '2'",
+        ),
         (lambda: faults("saw"), "expected the class of a scheme"),
     ],
 )
@@ -123,8 +126,8 @@ def test_the_page_s_examples_run_as_they_stand_on_a_new_scheme(tmp_path, monkeyp
     written = [block.text for block in blocks(ROOT / "docs" / "testing.md") if block.language == "python"]
     for number, text in enumerate(written):
         (tmp_path / f"test_{number}.py").write_text(text, encoding="utf-8")
-    few = "from hypothesis import settings\nsettings.register_profile('few', max_examples=2)\nsettings.load_profile('few')\n"
-    (tmp_path / "conftest.py").write_text(few, encoding="utf-8")
+    few = ["from hypothesis import settings", "settings.register_profile('few', max_examples=2)"]
+    (tmp_path / "conftest.py").write_text("\n".join([*few, "settings.load_profile('few')", ""]), encoding="utf-8")
     done = said_of(tmp_path)
     assert f"{len(written)} passed" in done.stdout, done.stdout + done.stderr
 

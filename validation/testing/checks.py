@@ -81,9 +81,7 @@ def scenario_of(
 ) -> Scenario:
     """The scenario, of one variant, that :func:`crash_report` explores."""
     needs_class(scheme)
-    if not isinstance(workload, Mapping | None):
-        expected = "the workload map of a scenario, as in {'keys': 2, 'value': '64 B'}"
-        raise InputError(Mistake(describe(workload), expected, field="workload"))
+    needs_map(workload)
     given = dict(workload or {})
     load: Any = given if given.get("kind", "ycsb") != "ycsb" else {**DEFAULT_WORKLOAD, **given}
     wanted = [condition_named(name) for name in conditions]
@@ -131,6 +129,13 @@ def needs_class(scheme: object) -> None:
     if not (isinstance(scheme, type) and issubclass(scheme, Scheme) and isinstance(getattr(scheme, "name", None), str)):
         expected = "the class of a scheme: rpsim.protocols.registry.scheme returns it for a name"
         raise InputError(Mistake(describe(scheme), expected, field="scheme"))
+
+
+def needs_map(workload: object) -> None:
+    """Raises InputError for what is neither a map nor None."""
+    if not isinstance(workload, Mapping | None):
+        expected = "the workload map of a scenario, as in {'keys': 2, 'value': '64 B'}"
+        raise InputError(Mistake(describe(workload), expected, field="workload"))
 
 
 def condition_named(name: str | Condition) -> Condition:

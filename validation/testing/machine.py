@@ -85,7 +85,7 @@ def crash_machine(
     names = tuple(str(condition_named(condition)) for condition in conditions)
     World(scheme, platform, **options)  # tells what is wrong now, and not in the middle of a test
     members = {"scheme": scheme, "platform": platform, "conditions": names, "options": options}
-    made = type(f"{scheme.__name__}Crashes", (CrashMachine,), members)
+    made: type[CrashMachine] = type(f"{scheme.__name__}Crashes", (CrashMachine,), members)
     usual = made.TestCase.settings
     # Hypothesis' explanations name lines of rpsim, and take longer than the search and the shrinking together.
     made.TestCase.settings = settings(usual, phases=[phase for phase in usual.phases if phase is not Phase.explain])
