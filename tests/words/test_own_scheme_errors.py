@@ -99,9 +99,9 @@ RUN_NEW = ["run", "own.yaml", "--jobs", "1", "--set", "workload.operations=6"]
 @pytest.mark.parametrize(
     ("old", "new", "where", "found"),
     [
-        ("def probe", "def prob", 58, "Store: found no probe(), expected all that a scheme has to have"),
-        ("def perform", "def perfom", 58, "Store: found no Client.perform(), expected all"),
-        ("    title = ", "    heading = ", 58, "Store: found no title, expected all"),
+        ("def probe", "def prob", 58, "Own: found no probe(), expected all that a scheme has to have"),
+        ("def perform", "def perfom", 58, "Own: found no Client.perform(), expected all"),
+        ("    title = ", "    heading = ", 58, "Own: found no title, expected all"),
         (
             'return b"durable"',
             'return "durable"',
