@@ -60,7 +60,9 @@ def main(options: argparse.Namespace) -> int:
         return lab.start(options, name, ".")
     plain = Path(name).with_suffix("") if name.endswith(tuple(end for _, end in KINDS[kind])) else Path(name)
     if not re.fullmatch(r"[A-Za-z][\w-]*", plain.name):
-        raise InputError(Mistake(f"'{plain.name}'", "a name of letters, digits, '-' and '_'", field="NAME"))
+        raise InputError(
+            Mistake(f"'{plain.name}'", "a name of letters, digits, '-' and '_', a letter first", field="NAME")
+        )
     if kind == "scheme":
         _refuse_known(plain.name)
     code = plain.with_name(plain.name.replace("-", "_") + ".py")

@@ -95,6 +95,18 @@ def test_wrong_input_is_one_line_status_2_and_nothing_written(arguments, message
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"), [("", "an empty file"), ('{"a":', "no JSON (Expecting value)"), ("[]", "JSON that is no case")]
+)
+def test_a_file_that_is_no_case_is_told_in_one_line(text, found, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("case.json").write_text(text)
+    assert main(["replay", "case.json"]) == 2
+    assert re.fullmatch(
+        rf"case\.json(:1)?: found {re.escape(found)}, expected a case-N\.json .*\n", capsys.readouterr().err
+    )
+
+
 def test_a_file_in_the_place_of_the_results_folder(quickstart, capsys, tmp_path):
     Path("taken").write_text("")
     assert main(["run", "quickstart", "--out", "taken/below"]) == 2

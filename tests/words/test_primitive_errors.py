@@ -262,7 +262,10 @@ def test_a_new_primitive_runs_and_is_never_overwritten(tmp_path, monkeypatch, ca
             "expected a kind: scenario, primitive, scheme, litmus, lab; did you mean 'primitive'?",
         ),
         (["new", "primitive"], "rpsim new primitive: found no NAME, expected a name for the new primitive"),
-        (["new", "primitive", "a b"], "NAME: found 'a b', expected a name of letters, digits, '-' and '_'"),
+        (
+            ["new", "primitive", "a b"],
+            "NAME: found 'a b', expected a name of letters, digits, '-' and '_', a letter first",
+        ),
         (["new", "primitive", "no/such/place"], "found a place that cannot be written to"),
         (["list", "schemes", "--schema"], "--schema: found it with rpsim list schemes, expected rpsim list primitives"),
     ],
