@@ -21,13 +21,20 @@ class Checker:
     def assert_holds(
         self, scheme: type[Scheme], platform: str = "optane-adr", *conditions: str | Condition, **how: Any
     ) -> CrashReport:
-        """As :func:`.testing.checks.assert_holds`, with the seed of ``--rpsim-seed``; fails without a traceback."""
-        from .testing.checks import Refuted, assert_holds  # noqa: PLC0415  # many runs never use it
+        """As :func:`.testing.checks.assert_holds`, with the seed of ``--rpsim-seed``; fails without a traceback.
 
+        Raises InputError with the traceback of the test alone.
+        """
+        from ..sim.errors import InputError  # noqa: PLC0415  # many runs never use it
+        from .testing.checks import Refuted, assert_holds  # noqa: PLC0415
+
+        __tracebackhide__ = True
         try:
             return assert_holds(scheme, platform, *conditions, **{"seed": self.seed, **how})
         except Refuted as refuted:
             message = str(refuted)
+        except InputError as error:
+            raise error.with_traceback(None) from None
         pytest.fail(message, pytrace=False)
 
 

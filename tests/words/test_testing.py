@@ -20,6 +20,7 @@ from rpsim.protocols.efactory.saw import Saw
 from rpsim.protocols.parts.index import Location
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.errors import InputError
+from rpsim.validation.pytest_plugin import Checker
 from rpsim.validation.testing import Refuted, assert_holds, crash_report
 from rpsim.validation.testing.machine import crash_machine
 from rpsim.validation.testing.strategies import faults, platforms, scenarios, workloads
@@ -117,6 +118,13 @@ def test_a_workload_and_a_fault_of_one_s_own():
 def test_a_mistake_is_told(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong()
+
+
+def test_the_fixture_shows_of_a_mistake_the_line_of_the_test_alone():
+    with pytest.raises(InputError, match="did you mean 'optane-adr'") as caught:
+        Checker(seed=1).assert_holds(Saw, "optane-adrr", "durable")
+    shown = [entry for entry in caught.traceback if not entry.ishidden(caught)]
+    assert [Path(str(entry.path)).name for entry in shown] == [Path(__file__).name]
 
 
 @pytest.mark.long

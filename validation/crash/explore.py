@@ -202,7 +202,7 @@ def _read_case(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         wrong = error if isinstance(error, json.JSONDecodeError) else None
         found = "an empty file" if wrong and not wrong.doc.strip() else f"no JSON ({wrong.msg if wrong else error})"
-        raise InputError(Mistake(found, expected, str(path), wrong and wrong.lineno)) from None
+        raise InputError(Mistake(found, expected, str(path), wrong.lineno if wrong else None)) from None
     if not isinstance(case, dict) or case.get("case") != CASE_FORMAT or not isinstance(case.get("scenario"), dict):
         raise InputError(Mistake("JSON that is no case", expected, str(path)))
     for key in ("object", "condition"):
