@@ -159,6 +159,8 @@ class History:
     model: str = "register"
     promises: frozenset[str] = frozenset()
     """Those ``f`` whose ``ok`` promises an effect that comes later, be it that none has come yet."""
+    returned: int = field(default=0, init=False, compare=False)
+    """How many operations have been completed and are not tried again."""
 
     @property
     def promised(self) -> frozenset[str]:
@@ -174,6 +176,7 @@ class History:
 
     def complete(self, operation: Operation, outcome: str, now_ps: int, result: Value = None) -> None:
         """Record the response (``ok``, ``fail``) or that it will never be known (``info``)."""
+        self.returned += operation.return_ps is None
         operation.outcome, operation.return_ps, operation.result = outcome, now_ps, result
 
     def applied(self, number: int, now_ps: int) -> None:
@@ -184,6 +187,7 @@ class History:
 
     def retry(self, operation: Operation, process: int, now_ps: int) -> None:
         """Record that an operation of unknown outcome is tried again: it goes on."""
+        self.returned -= operation.return_ps is not None
         operation.outcome = operation.return_ps = None
         operation.retries = (*operation.retries, (process, now_ps))
 

@@ -140,13 +140,15 @@ def run_with_faults(
     *,
     departures: Sequence[Departure] = (),
     reads: bool = True,
+    progress: Callable[[float], None] | None = None,
 ) -> Aftermath:
     """Execute faults, in the order of their instants, and read every object by a fresh client, unless not ``reads``.
 
     ``departures`` are those of the run without the last of them: what has left a port is known a little later.
+    ``progress`` is told the share of the objects that have been read.
     """
     experiment = AssembledVariant(scenario, variant, schedule, watched=True, observer=True)
-    return StruckRun(experiment, strikes, departures, reads=reads).run()
+    return StruckRun(experiment, strikes, departures, reads=reads, progress=progress).run()
 
 
 def run_struck(experiment: AssembledVariant, strikes: Sequence[Strike]) -> RunResult:
@@ -164,10 +166,12 @@ class StruckRun:
         departures: Sequence[Departure],
         *,
         reads: bool = True,
+        progress: Callable[[float], None] | None = None,
     ) -> None:
-        """``reads``: a fresh client reads every object at the end."""
+        """``reads``: a fresh client reads every object at the end; ``progress`` is told which share of them it has."""
         self.experiment = experiment
         self.reads = reads
+        self.progress = progress
         self.scenario = experiment.scenario
         self.clock = experiment.system.clock
         self.strikes = strikes
@@ -384,10 +388,12 @@ class StruckRun:
         hosted = experiment.at_work.role_types["client"].hosts
         machine, core = (0, clients.processes) if hosted else (clients.machines, 0)
         left = _probes(experiment, number)
+        look = self._look(len(left))
         first_after = any(part.client for part in experiment.at_work.failures)
         while left:
             begun = len(experiment.history.operations)
-            whole = self.wait.run_until(experiment.start_client(machine, core, number, left, takes_over=first_after))
+            reading = experiment.start_client(machine, core, number, left, takes_over=first_after)
+            whole = self.wait.run_until(reading, look)
             made = [o for o in experiment.history.operations[begun:] if o.process == number]
             unread |= {read.object: _UNREAD[read.outcome] for read in made if read.outcome != "ok"}
             if whole:
@@ -397,6 +403,12 @@ class StruckRun:
             number, first_after = number + 1, False
             left = [replace(read, process=number) for read in left[max(1, tried) :]]
         return unread
+
+    def _look(self, probes: int) -> Callable[[], None] | None:
+        """Tells how much has been read."""
+        progress, history = self.progress, self.experiment.history
+        begun = history.returned
+        return None if progress is None else lambda: progress((history.returned - begun) / probes)
 
 
 def _probes(experiment: AssembledVariant, process: int) -> list[Planned]:

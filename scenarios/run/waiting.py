@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
 
@@ -30,12 +30,13 @@ class SurvivorWait:
         self._clock = experiment.system.clock
         self._nodes = [node for nodes in experiment.system.nodes.values() for node in nodes]
 
-    def run_until(self, event: Any) -> bool:
+    def run_until(self, event: Any, look: Callable[[], None] | None = None) -> bool:
         """Run until ``event`` or the end of patience; returns whether the event came, and no error in its place.
+        ``look`` is called now and then meanwhile.
 
         A thread of a server whose peer is gone, and that does not look for another, comes to its end.
         """
-        given_up = self._clock.start(self._patience())
+        given_up = self._clock.start(self._patience(look))
         either = self._clock.any_of([event, given_up])
         while not either.processed:
             with suppress(CompletedWithError):
@@ -44,7 +45,7 @@ class SurvivorWait:
             self._clock.end(given_up)
         return bool(event.processed and event.ok)
 
-    def _patience(self) -> Generator[Any, Any, None]:
+    def _patience(self, look: Callable[[], None] | None) -> Generator[Any, Any, None]:
         """Returns when the run is given up: too late, too much work in vain, or nothing left that could happen."""
         clock, (shortest_ps, longest_ps) = self._clock, LOOKED_AT_EVERY_PS
         until_ps = max(clock.now_ps, self.since_ps) + PATIENCE_PS
@@ -52,9 +53,16 @@ class SurvivorWait:
         pause_ps, begun, returned = shortest_ps, self._posted(), self._returned()
         posted = begun
         while clock.now_ps < until_ps and posted - begun < most:
-            yield clock.timeout(min(pause_ps, until_ps - clock.now_ps))
+            at_ps = clock.now_ps + pause_ps
+            silent_until_ps = at_ps if clock.is_idle else min(int(clock.peek()), until_ps)
+            while at_ps < silent_until_ps:  # nobody can have posted anything by then
+                pause_ps = min(2 * pause_ps, longest_ps)
+                at_ps += pause_ps if pause_ps < longest_ps else -((at_ps - silent_until_ps) // longest_ps) * longest_ps
+            yield clock.timeout(min(at_ps, until_ps) - clock.now_ps)
             if clock.is_idle:
                 return
+            if look is not None:
+                look()
             before, posted = posted, self._posted()
             pause_ps = min(2 * pause_ps, longest_ps) if posted == before else shortest_ps
             if posted != before and (self._returned() != returned or posted < begun):
@@ -65,4 +73,4 @@ class SurvivorWait:
         return sum(node.nic.doorbells + node.nic.listed for node in self._nodes)
 
     def _returned(self) -> int:
-        return sum(o.return_ps is not None for o in self._experiment.history.operations)
+        return self._experiment.history.returned

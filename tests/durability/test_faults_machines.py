@@ -24,7 +24,7 @@ from rpsim.scenarios.run import waiting
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
 from rpsim.validation.crash import strikes
-from rpsim.validation.crash.executed import Executed, judge, judge_state
+from rpsim.validation.crash.executed import Executed, execute, judge, judge_state
 from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.histories import recorded
@@ -34,7 +34,7 @@ from rpsim.validation.oracle.conditions import removals
 from rpsim.validation.oracle.search.general import Search
 
 from ..answers import result_of
-from ..small import get, only_variant, put, scenario
+from ..small import get, only_variant, put, scenario, ycsb
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "two_copies.py"
 COMMITTED, LOST, DURABLE = Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.DURABLE
@@ -285,6 +285,27 @@ def test_who_waits_over_the_network_for_ever_is_known_by_work_done(monkeypatch):
     assert found.verdicts[LOST] is Verdict.VIOLATED and found.verdicts[COMMITTED] is Verdict.HOLDS
     assert 0 < found.waiting < found.states
     assert "waits for ever" in str(found.counterexamples[0].recovered)
+
+
+def test_survivors_are_not_looked_after_while_nobody_does_anything(monkeypatch):
+    """An operation comes 30 s later: looked at every 5 ms, the run would have 6000 events for that alone."""
+    looks, posted = [], waiting.SurvivorWait._posted
+    monkeypatch.setattr(waiting.SurvivorWait, "_posted", lambda wait: looks.append(1) or posted(wait))
+    made = failing("two-copies", "data[0] lost", [put(0, "k0"), put(0, "k0", 30 * 10**9)])
+    after = run_with_fault(made, only_variant(made), 1)
+    assert after.finished and after.settled_ps > 30 * 10**12 and len(looks) < 200
+
+
+def test_reading_all_objects_and_leaving_out_operations_show_how_far_they_are():
+    shares = []
+    made = scenario("two-copies", ycsb(4), ddio="off", keys=300, crash={"fault": "no fault"})
+    execute(made, only_variant(made), [COMMITTED], shares.append)
+    assert len(set(shares)) > 3 and shares == sorted(shares) and shares[-1] == 1
+    shares.clear()
+    made = failing("two-copies-hasty", "data[0] lost", [put(0, "k0") for _ in range(4)])
+    variant = only_variant(made)
+    explore(run_variant(made, variant), made, variant, progress=shares.append, examples={LOST})
+    assert any(0.8 < share < 1 for share in shares)
 
 
 @pytest.mark.long

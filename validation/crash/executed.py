@@ -233,9 +233,11 @@ def breaches(
     return state.aftermath, judge_state(state, conditions, schedule)
 
 
-def walk_of(scenario: Scenario, variant: Variant, schedule: int = 0) -> tuple[Walk, list[int]]:
-    """The states of a schedule, and the instants of them that the scenario asks for."""
-    walk = Walk(scenario, variant, schedule)
+def walk_of(
+    scenario: Scenario, variant: Variant, schedule: int = 0, progress: Callable[[float], None] | None = None
+) -> tuple[Walk, list[int]]:
+    """A schedule's states, and the instants of them that the scenario asks for; ``progress`` as in :class:`Walk`."""
+    walk = Walk(scenario, variant, schedule, progress)
     few = list(chosen(walk.instants, scenario))
     walk.most = max(scenario.crash.budget or RUNS_AT_MOST, len(few))
     return walk, few
@@ -255,7 +257,11 @@ def execute(
 def _execute(scenario: Scenario, variant: Variant, found: Executed, progress: Callable[[float], None]) -> None:
     conditions, schedules = found.conditions, scenario.crash.schedules
     for schedule in range(schedules):
-        walk, few = walk_of(scenario, variant, schedule)
+
+        def read(share: float, schedule: int = schedule) -> None:
+            progress((schedule + share) / schedules)
+
+        walk, few = walk_of(scenario, variant, schedule, read)
         found.instants += len(walk.instants)
         found.looked_at += len(few)
         found.images = found.images or walk.returns

@@ -33,9 +33,13 @@ def explore(
     look = ExecutedOnce(shown)
     for turn, condition in enumerate(shown):
         breach = found.first[condition]
-        seen = breach.aftermath.result, breach, look
+
+        def smaller(share: float, turn: int = turn) -> None:
+            advance(EXPLORING + (1 - EXPLORING) * (turn + share) / len(shown))
+
+        seen = breach.aftermath.result, breach, look, smaller
         counterexamples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
-        advance(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
+        smaller(1)
     timed = scenario.crash.view == "timed"
     return CrashReport(
         scheme=variant.scheme,

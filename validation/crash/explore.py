@@ -70,9 +70,13 @@ def explore(
     for turn, condition in enumerate(shown):
         number, run = sources[condition]
         run = run or run_variant(scenario, variant, number)
-        small = shrink(LeftState, scenario.from_schedule(number), variant, run, found.first[condition])
-        counterexamples.append(tell(small))
-        progress(EXPLORING + (1 - EXPLORING) * (turn + 1) / len(shown))
+
+        def smaller(share: float, turn: int = turn) -> None:
+            progress(EXPLORING + (1 - EXPLORING) * (turn + share) / len(shown))
+
+        left = scenario.from_schedule(number)
+        counterexamples.append(tell(shrink(LeftState, left, variant, run, found.first[condition], progress=smaller)))
+        smaller(1)
     if found.states > LARGE:
         gc.collect()
     return CrashReport(

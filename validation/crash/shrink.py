@@ -46,11 +46,13 @@ def shrink(
     result: RunResult,
     violation: V,
     look: Callable[..., Case | None] = find,
+    progress: Callable[[float], None] | None = None,
 ) -> Case:
     """The smallest case found for a violation of a scenario's run: no operation, and no lost line, can be spared.
 
-    ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does. Raises
-    InputError for a user's scheme whose code does not do the same when it runs again.
+    ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does. ``progress``
+    is told how much of leaving out operations is done. Raises InputError for a user's scheme whose code does not do
+    the same when it runs again.
     """
     outages = [*map(_outage, scenario.outages), *result.outages]
     rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
@@ -82,7 +84,7 @@ def shrink(
         if best is None:
             found = f"a violation of {violation.condition} that does not show when its run is made again"
             raise error_of(scheme(variant.scheme), found, "code that does the same in every run: no random, no clock")
-    best = search.fewer_operations(best)
+    best = search.fewer_operations(best, progress or (lambda _: None))
     best = search.fewer_outages(best)
     return search.told_from_time_zero(best)
 
@@ -141,21 +143,23 @@ class _Search(Generic[V]):
         """The violation with these operations, looked for among all images, and told as well as it can be."""
         return self._told(self._scenario(chosen, self.outages))
 
-    def fewer_operations(self, best: Case) -> Case:
+    def fewer_operations(self, best: Case, progress: Callable[[float], None]) -> Case:
         """Leave out operations as long as the violation stays; those that only a hurry has kept as well."""
-        best = self._fewer_operations(best)
+        best = self._fewer_operations(best, progress)
         if self.hurried_ps and len(best.performed()) > MANY:
             self.hurried_ps = 0
-            best = self._fewer_operations(best)
+            best = self._fewer_operations(best, progress)
         return best
 
-    def _fewer_operations(self, best: Case) -> Case:
+    def _fewer_operations(self, best: Case, progress: Callable[[float], None]) -> Case:
         """Delta debugging: leave out ever smaller stretches of operations."""
         chosen = _operations(best)
         size = max(1, len(chosen) // 2)
+        sizes = size.bit_length()
         while size >= 1:
             start, removed = 0, False
             while start < len(chosen):
+                progress((sizes - size.bit_length() + start / len(chosen)) / sizes)
                 smaller = self.case(chosen[:start] + chosen[start + size :])
                 if smaller is not None:
                     best, chosen, removed = smaller, _operations(smaller), True

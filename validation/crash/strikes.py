@@ -8,7 +8,7 @@ not: of each queue pair's those that left first. A machine's memory is any image
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -83,12 +83,19 @@ class _Over(Exception):
 class Walk:
     """All states of a scenario's fault in one schedule."""
 
-    def __init__(self, scenario: Scenario, variant: Variant, schedule: int = 0) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        schedule: int = 0,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """``progress``: where nothing fails, which share of the objects has been read at the end of the only run."""
         self.scenario = scenario
         self.variant = variant
         self.schedule = schedule
         self._nothing = scenario.crash.fault.nothing
-        self.whole = run_with_faults(scenario, variant, (), schedule, reads=self._nothing)
+        self.whole = run_with_faults(scenario, variant, (), schedule, reads=self._nothing, progress=progress)
         """The run without a fault."""
         self.faults = faults_in_turn(scenario.crash.fault, scenario, self.whole.result)
         self.runs = 0

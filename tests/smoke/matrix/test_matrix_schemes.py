@@ -24,7 +24,7 @@ def document(capsys, status, *arguments):
 @pytest.mark.long
 def test_a_counterexample_of_the_first_seed_is_small_and_replays(capsys, tmp_path, monkeypatch):
     shrunk = []
-    monkeypatch.setattr(explore, "shrink", lambda *args: shrunk.append(args[1].seed) or shrink(*args))
+    monkeypatch.setattr(explore, "shrink", lambda *args, **more: shrunk.append(args[1].seed) or shrink(*args, **more))
     faults = ["--faults", "server[0] power in recovery", "--seeds", "2", "--out", str(tmp_path)]
     assert main(["matrix", "schemes", "client-active", *CELL[:2], *CELL[3:], *faults, "--json"]) == 0
     found = result_of(capsys.readouterr().out)
