@@ -8,7 +8,8 @@ What the paper leaves open is read so (it omits replication and recovery). The l
 space are at the same place of the nodes behind. A put may use a space as long as one of these nodes is not lost. The
 switch is a store of that word and its flush, under the entry's write lock: so no reader is in the old space, which is
 free from then on. A thread that reaches a data node no more waits until it is back, and goes on with the request. After
-a failure the coordinator loads all locations; other space is free.
+a failure the coordinator loads all locations; other space is free. That it is lost for good is known to all, as of a data
+node: a client without an answer gives the operation up then.
 """
 
 from __future__ import annotations
@@ -89,18 +90,11 @@ class Coordinator(CallServer, memory=("dram", "pm"), served=True):
     def execute(self, thread: Thread, end: CallConnection, request: CallMessage) -> Code:
         links = self.links_of(thread)
         code = self.get if request.kind == READ else partial(self.put, value=request.data)
-        while True:
-            try:
-                found = yield from code(thread, links, request.object)
-            except VerbsError as error:
-                if not error.disconnected:
-                    raise
-                yield from links.restore()
-            else:
-                if found is not None:
-                    return CallMessage(DONE, request.object, found)
-                full = request.kind != READ and not all(map(links.is_lost, range(len(self.free))))
-                return CallMessage(REFUSED if full else LOST, request.object)
+        found = yield from links.repeated(lambda: code(thread, links, request.object))
+        if found is not None:
+            return CallMessage(DONE, request.object, found)
+        full = request.kind != READ and not all(map(links.is_lost, range(len(self.free))))
+        return CallMessage(REFUSED if full else LOST, request.object)
 
     def get(self, thread: Thread, links: Links, number: int) -> Code:
         """Read a value under the entry's read lock; None where all copies are lost."""

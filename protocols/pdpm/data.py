@@ -12,7 +12,7 @@ paper names no detector); what was to go there is left out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -138,6 +138,16 @@ class Links:
             if self.qps[number].error and not self.is_lost(number):
                 yield from data.listener.until_listening(self.thread)
                 self.qps[number] = self.poster.connect(data.listener.door)
+
+    def repeated(self, code: Callable[[], Code]) -> Code:
+        """What ``code`` returns; from its beginning again where a data node fails meanwhile, once that is back."""
+        while True:
+            try:
+                return (yield from code())
+            except VerbsError as error:
+                if not error.disconnected:
+                    raise
+                yield from self.restore()
 
     # posts ----------------------------------------------------------------------------------------------------------
     def read(self, place: DataPlace, length: int) -> Code:

@@ -223,13 +223,8 @@ class Direct(OverData, name="pdpm-direct"):
             if thread not in self.recovery_links:
                 self.recovery_links[thread] = self.connect(thread)
             links = self.recovery_links[thread]
-            while True:
-                try:
-                    return (yield from self.mending.under(thread, RECOVERY, self.recover_entry(links, unit)))
-                except VerbsError as error:
-                    if not error.disconnected:
-                        raise
-                    yield from links.restore()
+            recovering = partial(self.recover_entry, links, unit)
+            return (yield from links.repeated(lambda: self.mending.under(thread, RECOVERY, recovering())))
 
         def recover_entry(self, links: Links, unit: int) -> Code:
             """Recover an entry, unless another recovery has opened its nodes; a lock that is taken is given back."""

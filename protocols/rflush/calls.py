@@ -141,7 +141,8 @@ class CallClient(Role, invokes=True):
     def call(self, session: CallSession, message: CallMessage, length: int) -> Code:
         """A call; returns its reply, which has at most ``length`` bytes of data.
 
-        Raises Disconnected where the connection breaks, unless calls are sent again: then it goes on until it has one.
+        Raises Disconnected where the connection breaks, unless calls are sent again: then it goes on until it has one,
+        or raises OutcomeUnknown where it has none, and the server is lost for good, which is known to all.
         """
         session.calls += 1
         message = replace(message, number=session.calls)
@@ -151,7 +152,10 @@ class CallClient(Role, invokes=True):
             return (yield from session.receive(message.number, length, None))
 
         def send(attempt: int) -> Code:
-            if session.broken or self.server.listener is not session.listener:
+            gone = session.broken or self.server.listener is not session.listener
+            if (attempt or gone) and self.scheme.is_lost(self.server):
+                raise OutcomeUnknown("the server is lost for good")
+            if gone:
                 yield from self.connect_again(session)
             yield from session.send(replace(message, attempt=attempt))
 

@@ -200,6 +200,10 @@ class Scheme(ABC):
         """The instances of a role that never come back."""
         return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
 
+    def is_lost(self, role: Role) -> bool:
+        """Whether a machine never comes back."""
+        return any(part.kind == LOST and part.place == role.node.name for part in self.failures)
+
     @classmethod
     def comes_back(cls, part: Failing) -> bool:
         """Whether power returns to a machine that failed so, with what its memory then holds: clients' machines are

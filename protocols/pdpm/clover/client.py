@@ -92,19 +92,23 @@ class CloverClient(Role, invokes=True, background=1):
         self.node.process(self.node.name).start(self.fetch_and_retire(thread))
 
     def fetch_and_retire(self, thread: Thread) -> Code:
-        """Whenever there is enough for a message: retire versions, fetch buffers."""
+        """Whenever there is enough for a message, and a server is left: retire versions, fetch buffers."""
         library, servers = self.library, None
         assert library.wanted is not None
-        while True:
+        while library.served:
             yield from thread.block(library.wanted)
             servers = servers or self.servers(thread)
             since = thread.deadline("0 ns")
-            while library.is_low():
-                yield from self.retire(thread, servers)
-                if (yield from self.fetch(servers)):
-                    since = thread.deadline("0 ns")
-                else:  # none is free: asked again after twice the time
-                    yield from thread.sleep_again(since)
+            try:
+                while library.is_low():
+                    yield from self.retire(thread, servers)
+                    if (yield from self.fetch(servers)):
+                        since = thread.deadline("0 ns")
+                    else:  # none is free: asked again after twice the time
+                        yield from thread.sleep_again(since)
+            except OutcomeUnknown:
+                library.served = False
+                library.fill([])
 
     def retire(self, thread: Thread, servers: Servers) -> Code:
         """Retire the versions that have been superseded longest ago."""
@@ -280,6 +284,8 @@ class CloverClient(Role, invokes=True, background=1):
         while (new := library.take(self.pool.copies_of(key), balanced=balanced, lost=session.links.is_lost)) is None:
             if all(map(session.links.is_lost, range(self.pool.nodes))):
                 raise OutcomeUnknown("all data nodes are lost")
+            if not library.served:
+                raise OutcomeUnknown("no metadata server is left, and no free buffer")
             session.thread.count("waits for buffers")
             signal = library.wait(session.thread)
             self.wake()
@@ -303,7 +309,12 @@ class CloverClient(Role, invokes=True, background=1):
 
         Raises OutcomeUnknown where it has to be asked again, and the buffers may be others' by now.
         """
-        reply = yield from session.servers.call(Create, new, key=key, version=pack_version(new, self.copies))
+        reply = None
+        while reply is None:
+            yield from session.servers.reach()
+            if not self.library.holds(new):
+                raise OutcomeUnknown("its buffers may be others' by now")
+            reply = yield from session.servers.ask(Create, key=key, version=pack_version(new, self.copies))
         return unpack_chain(reply, self.copies)
 
     def link(self, session: CloverSession, key: int, tail: ChainCursor, new: Version) -> Code:

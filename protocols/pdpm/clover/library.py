@@ -100,6 +100,8 @@ class Library:
         """The thread that fetches buffers and retires versions waits for this."""
         self.contact: Deadline | None = None
         """Until when the metadata server certainly keeps buffers for this machine, if it has to begin again."""
+        self.served = True
+        """Whether there may be a metadata server that gives buffers."""
         self.leaving = False
         """A process has done its work: versions are retired without waiting for more."""
         self._copies = copies
@@ -122,7 +124,7 @@ class Library:
         return self.writing.issuperset(version)
 
     def fill(self, pointers: Sequence[Pointer]) -> None:
-        """Free buffers have come."""
+        """Free buffers have come, or nobody is left to give any: let those look who wait."""
         for pointer in pointers:
             self.buckets[pointer.node].append(pointer)
         waiting, self._waiting = self._waiting, []

@@ -7,9 +7,6 @@ it is completed from any copy that has it, if the version behind it is there, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ...parts.onesided import VerbsError
 from ..data import Code, Links
 from .header import DELETED, UNCOMMITTED, WRITING, ChainCursor, Header, Pointer, Version, header, pack_shortcut
 from .pool import Geometry
@@ -25,7 +22,7 @@ class ChainReader:
 
     def own(self, pointer: Pointer) -> Code:
         """The GC version that is written in a buffer; None if its node is lost."""
-        found = yield from self._whole(lambda: self._headers((pointer,)))
+        found = yield from self._links.repeated(lambda: self._headers((pointer,)))
         return found[0].own if found[0] is not None else None
 
     def read(self, head: Version, *, mend: bool) -> Code:
@@ -33,7 +30,7 @@ class ChainReader:
 
         ``mend``: nobody else is at work, so half-made links are completed or taken back.
         """
-        return (yield from self._whole(lambda: self._chain(head, mend=mend)))
+        return (yield from self._links.repeated(lambda: self._chain(head, mend=mend)))
 
     def _chain(self, head: Version, *, mend: bool) -> Code:
         versions: list[Version] = []
@@ -50,7 +47,7 @@ class ChainReader:
 
     def mend(self, version: Version) -> Code:
         """Complete a link behind a version, or take it back."""
-        yield from self._whole(lambda: self._mend(version))
+        yield from self._links.repeated(lambda: self._mend(version))
 
     def _mend(self, version: Version) -> Code:
         headers = yield from self._there(version)
@@ -59,17 +56,7 @@ class ChainReader:
     def point(self, key: int, cursor: ChainCursor) -> Code:
         """Write a key's shortcut."""
         shortcut = self._geometry.shortcut(key), pack_shortcut(cursor, self._copies)
-        yield from self._whole(lambda: self._links.write_all([shortcut]))
-
-    def _whole(self, code: Callable[[], Code]) -> Code:
-        """What ``code`` returns; from its beginning again where a data node's power has failed meanwhile."""
-        while True:
-            try:
-                return (yield from code())
-            except VerbsError as error:
-                if not error.disconnected:
-                    raise
-                yield from self._links.restore()
+        yield from self._links.repeated(lambda: self._links.write_all([shortcut]))
 
     def _there(self, version: Version) -> Code:
         """The headers of those copies of a version that are there."""

@@ -3,7 +3,8 @@
 Source: Tsai et al., ATC'20, section 5.4: backups. What the paper leaves open is read so. A client begins with the first
 server; one that keeps a copy alone says so. A client that finds its connection broken goes to the server behind, the
 last one's successor being the first, and says which buffers are in its hands. Where it has come to all in vain it waits
-for twice as long each time. With one server only it waits until that is there again.
+for twice as long each time. With one server only it waits until that is there again. Where all are lost for good an
+operation that needs one is given up; others go on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from ...layout import Layout
 from ...parts.rpc import Connection, VerbsError
 from ...scheme import OutcomeUnknown
 from ..data import Code
-from .header import Version
 from .library import Library
 from .messages import NOT_HERE, RegisterHeld, pack_pointers
 from .metadata import MetadataServer
@@ -37,6 +37,10 @@ class Servers:
         self._library = library
         self._number = 0
         self._connection: Connection | None = self._connect()
+        self._left = 0
+        """How many servers have been left since one has replied."""
+        self._since = thread.deadline("0 ns")
+        """When the first of them was called."""
         library.contact = library.contact or thread.deadline(epoch)
 
     def _connect(self) -> Connection:
@@ -44,37 +48,60 @@ class Servers:
         connection.expect_notices()
         return connection
 
-    def call(self, kind: type[Layout], new: Version | None = None, **fields: Any) -> Code:
+    def call(self, kind: type[Layout], **fields: Any) -> Code:
         """Call the server that serves; returns its reply. It may be called more than once for that.
 
-        Raises OutcomeUnknown instead of calling it with a ``new`` version whose buffers the machine has forgotten.
+        Raises OutcomeUnknown as :meth:`reach` does.
         """
-        left, since = 0, self._thread.deadline("0 ns")
-        while True:
-            if left and left % len(self._servers) == 0:
-                yield from self._thread.sleep_again(since)
-            try:
-                if self._connection is None and not (yield from self._come_to_another()):
-                    left += self._leave()
-                    continue
-                if new is not None and not self._library.holds(new):
-                    raise OutcomeUnknown("its buffers may be others' by now")
-                reply = yield from self._connection.call(kind, **fields)  # type: ignore[union-attr]
-            except VerbsError as error:
-                if not error.disconnected:
-                    raise
-                left += self._leave()
-                continue
-            if reply != NOT_HERE:
-                self._library.contact = self._thread.deadline(self._epoch)
-                return reply
-            left += self._leave()
+        reply = None
+        while reply is None:
+            yield from self.reach()
+            reply = yield from self.ask(kind, **fields)
+        return reply
 
-    def _leave(self) -> int:
-        """Go to the next server, which is one more that has been left."""
+    def reach(self) -> Code:
+        """Have a connection to the server that serves, as far as anybody knows.
+
+        Raises OutcomeUnknown where all are lost for good, which is known to all.
+        """
+        while self._connection is None:
+            if all(one.scheme.is_lost(one) for one in self._servers):
+                raise OutcomeUnknown("all metadata servers are lost")
+            if self._left % len(self._servers) == 0:
+                yield from self._thread.sleep_again(self._since)
+            try:
+                if not (yield from self._come_to_another()):
+                    self._leave()
+            except VerbsError as error:
+                self._leave_if_gone(error)
+
+    def ask(self, kind: type[Layout], **fields: Any) -> Code:
+        """Call the server that has been reached, once; None where another one has to be reached first."""
+        assert self._connection is not None
+        if not self._left:
+            self._since = self._thread.deadline("0 ns")
+        try:
+            reply = yield from self._connection.call(kind, **fields)
+        except VerbsError as error:
+            self._leave_if_gone(error)
+            return None
+        if reply == NOT_HERE:
+            self._leave()
+            return None
+        self._library.contact = self._thread.deadline(self._epoch)
+        self._left = 0
+        return reply
+
+    def _leave_if_gone(self, error: VerbsError) -> None:
+        if not error.disconnected:
+            raise error
+        self._leave()
+
+    def _leave(self) -> None:
+        """Go to the next server."""
         self._connection = None
         self._number = (self._number + 1) % len(self._servers)
-        return 1
+        self._left += 1
 
     def _come_to_another(self) -> Code:
         if len(self._servers) == 1:

@@ -10,7 +10,7 @@ from rpsim.protocols.rflush.messages import DONE, REFUSED
 from rpsim.scenarios.run.inject import run_with_fault
 
 from ...small import get, put
-from .nodes import COMMITTED, DURABLE, LOST, ran, small, violated
+from .nodes import COMMITTED, DURABLE, LOST, ran, small, violated, waiting
 
 
 class SwitchUnflushed(Central, name="pdpm-central-twin-switch-unflushed"):
@@ -85,6 +85,7 @@ def test_the_coordinators_power_alone_loses_nothing_on_adr():
 
 def test_without_the_coordinator_nothing_can_be_read_and_whoever_tries_may_come_again():
     assert violated("pdpm-central", "coordinator[0] lost", operations=4) == {LOST, DURABLE}
+    assert waiting("pdpm-central", "coordinator[0] lost", "a", operations=4) == 0
 
 
 @pytest.mark.parametrize("twin", [SwitchUnflushed, FreedAtOnce])

@@ -13,8 +13,8 @@ from rpsim.protocols.pdpm.clover import space
 from rpsim.protocols.pdpm.clover.header import pack_version
 from rpsim.protocols.pdpm.clover.messages import Delete
 from rpsim.protocols.pdpm.clover.metadata import ROW_BYTES
-from rpsim.protocols.pdpm.clover.repair import ChainReader
 from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS, Aborted, Walk
+from rpsim.protocols.pdpm.data import Links
 from rpsim.scenarios.run.inject import Strike, run_with_fault, run_with_faults
 from rpsim.sim.errors import InputError
 from rpsim.validation.histories.check import check_history
@@ -387,7 +387,7 @@ def test_a_server_that_begins_again_waits_for_a_data_node_that_is_away(monkeypat
     shape = {"machines": 1, "nodes": 1, "domain": "adr"}
     asked = "clover[durable=commit]", "metadata[0] power then data[0] power", [put(0, "k0")]
     assert waiting(*asked, **shape) == 0
-    monkeypatch.setattr(ChainReader, "_whole", lambda reader, code: code())
+    monkeypatch.setattr(Links, "repeated", lambda links, code: code())
     assert waiting(*asked, **shape) > 0
 
 
@@ -426,6 +426,22 @@ def test_who_waits_for_a_reply_finds_out_that_the_server_is_gone(name, fault):
     work = {"mix": "update-only", "deletes": 0.2}
     for_ever = waiting(f"{name}[{QUICK}]", fault, work, metadata=2, operations=8)
     assert (for_ever > 0) == (name == twins.Unwatched.name)
+
+
+@pytest.mark.parametrize(
+    "options, fault, servers",
+    [("", "metadata[0] lost", 1), (",cache=0%", "metadata[0] lost", 1), ("", "metadata[0] + metadata[1] lost", 2)],
+)
+def test_nobody_waits_for_a_metadata_server_where_all_are_lost(options, fault, servers):
+    """A put that finds no free buffer gives up, and so does a get that knows no version; others go on."""
+    work = [*(put(0, "k0") for _ in range(6)), get(1, "k1", 1000)]
+    name = f"clover[{CYCLED}{options}]"
+    made = small(name, work, metadata=servers, nodes=1, crash={"fault": fault})
+    (variant,) = made.variants()
+    after = run_with_fault(made, variant, 2_000_000)
+    outcomes = {f: [one.outcome for one in after.history.operations if one.f == f] for f in ("put", "get")}
+    assert after.finished and outcomes["put"].count("info") > 2
+    assert set(outcomes["get"]) == ({"info"} if options else {"ok"})
 
 
 def test_a_delete_that_comes_late_ends_no_other_chain_and_leaves_its_row():
