@@ -8,8 +8,8 @@ What the paper leaves open is read so (it omits replication and recovery). The l
 space are at the same place of the nodes behind. A put may use a space as long as one of these nodes is not lost. The
 switch is a store of that word and its flush, under the entry's write lock: so no reader is in the old space, which is
 free from then on. A thread that reaches a data node no more waits until it is back, and goes on with the request. After
-a failure the coordinator loads all locations; other space is free. That it is lost for good is known to all, as of a data
-node: a client without an answer gives the operation up then.
+a failure the coordinator loads all locations; other space is free. That it is lost for good is known to all, as it is
+of a data node: a client without an answer gives the operation up then.
 """
 
 from __future__ import annotations

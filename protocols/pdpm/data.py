@@ -120,13 +120,20 @@ class DataNode(Role, memory=("pm",), cores=0, many=True, passive=True, at_least_
 class Links:
     """A thread's queue pairs to all data nodes, on one completion queue."""
 
-    def __init__(self, thread: Thread, node: Node, scheme: OverData, most_bytes: int, slots: int) -> None:
-        """``most_bytes``: the largest request; so many ``slots`` may be under way."""
+    def __init__(
+        self, thread: Thread, node: Node, scheme: OverData, most_bytes: int, slots: int, *, recovers: bool = False
+    ) -> None:
+        """``most_bytes``: the largest request; so many ``slots`` may be under way. A data node that has to be recovered
+        first refuses whoever does not come for that (``recovers``): then :meth:`restore` waits for it.
+        """
         self.thread = thread
         self.scheme = scheme
         self.nodes: Sequence[DataNode] = scheme.roles["data"]
         self.poster: Poster = Poster(thread, node, most_bytes, slots)
         self.qps: list[QueuePair] = [self.poster.connect(data.listener.door) for data in self.nodes]
+        for qp, data in zip(self.qps, self.nodes, strict=True):
+            if not (recovers or data.listener.listening or data.node.off):
+                qp.fail()
 
     def is_lost(self, node: int) -> bool:
         """Whether a data node is gone for good, and this thread has found out: nothing reaches it any more."""

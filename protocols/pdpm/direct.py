@@ -8,14 +8,15 @@ round trips, as many with several copies, which are written at once.
 What the paper leaves open is read so (it omits replication, recovery and creation). Placement is fixed: key n is on
 data node n modulo their number, further copies on the nodes behind; the lock that counts is that of the first copy
 whose node is not lost. The checksum stands before the value, in the line of the lock. Recovery comes after the power
-failure of a data node, or of all machines: one client, on which the others agree, looks at each entry that has a copy
-on a node that failed, writes an uncommitted copy that is whole over a committed one that is not, that differs, or whose
-lock is set, and unlocks; until then no other client connects to the node. Recovery waits for a node that fails while
-another one is recovered, and leaves out one that is lost. Where the lock is on a node that stands, with
-clients at work there, recovery takes it first, as a put does; so a put that a failed node cuts short gives it back. An
-entry of which nothing is whole says so from then on, and a get of it fails, where it would read again for ever. A
-client's lock on a node that stands is never released for it: 0 and 1 name no owner. If it has died, puts of that entry
-wait for ever, and so does recovery of a node that has another copy.
+failure of a data node, or of all machines: one client, on which the others agree, and another one if that loses power
+meanwhile (all know it, as of a node that is lost), looks at each entry that has a copy on a node that failed, writes an
+uncommitted copy that is whole over a committed one that is not, that differs, or whose lock is set, and unlocks; until
+then no other client connects to the node. Recovery waits for a node that fails while another one is recovered, and
+leaves out one that is lost. Where the lock is on a node that stands, with clients at work there, recovery takes it
+first, as a put does; so a put that a failed node cuts short gives it back. An entry of which nothing is whole says so
+from then on, and a get of it fails, where it would read again for ever. A client's lock on a node that stands is never
+released for it: 0 and 1 name no owner. If it has died, puts of that entry wait for ever, and so does recovery of a node
+that has another copy.
 """
 
 from __future__ import annotations
@@ -131,8 +132,12 @@ class Direct(OverData, name="pdpm-direct"):
 
         @override
         def connect(self, thread: Thread) -> Links:
-            slots = 2 * (1 + int(self.scheme.option("replicas")))
-            return Links(thread, self.node, self.scheme, self.scheme.bytes_of_space(self.sizes), slots)
+            return self.links(thread, recovers=False)
+
+        def links(self, thread: Thread, *, recovers: bool) -> Links:
+            """A thread's queue pairs, for a client's operations or for a recovery."""
+            slots, most_bytes = 2 * (1 + int(self.scheme.option("replicas"))), self.scheme.bytes_of_space(self.sizes)
+            return Links(thread, self.node, self.scheme, most_bytes, slots, recovers=recovers)
 
         @override
         def perform(self, session: Links, request: Request) -> Code:
@@ -221,7 +226,7 @@ class Direct(OverData, name="pdpm-direct"):
             each as the memory behind its listener of now.
             """
             if thread not in self.recovery_links:
-                self.recovery_links[thread] = self.connect(thread)
+                self.recovery_links[thread] = self.links(thread, recovers=True)
             links = self.recovery_links[thread]
             recovering = partial(self.recover_entry, links, unit)
             return (yield from links.repeated(lambda: self.mending.under(thread, RECOVERY, recovering())))
@@ -303,7 +308,7 @@ class Direct(OverData, name="pdpm-direct"):
     @override
     def recovery(self) -> Iterator[Role]:
         """A client whose machine stands, or has come back, recovers for all."""
-        if set(self.failed("data")) - set(self.lost("data")):
+        if self.unrecovered():
             yield (self.standing("client") or self.roles["client"])[0]
 
     # before time zero -----------------------------------------------------------------------------------------------

@@ -132,8 +132,8 @@ class Scheme(ABC):
         }
         """An instance for each machine, by role and index."""
         self.failures: tuple[Failing, ...] = ()
-        """What has failed, set before recovery begins: lost machines, those that are away or not recovered yet, and
-        what failed last; of clients' processes the index counts processes.
+        """What has failed, set before recovery begins: lost machines, those that are away or not recovered yet, clients
+        that are gone, and what failed last; of clients' processes the index counts processes.
         """
         for role in self.machines():
             role.begin()
@@ -192,8 +192,11 @@ class Scheme(ABC):
 
     # after a failure ------------------------------------------------------------------------------------------
     def failed(self, role: str) -> list[Any]:
-        """The instances of a role whose machine or process has failed; lost ones are among them."""
-        places = {part.index for part in self.failures if part.role == role}
+        """The instances of a role whose machine or process has failed; lost ones are among them. Of clients these are
+        machines: where a process dies others may live.
+        """
+        parts = [part for part in self.failures if part.role == role]
+        places = {part.index for part in parts if not (part.client and part.kind == PROCESS)}
         return [one for one in self.roles[role] if one.number in places]
 
     def lost(self, role: str) -> list[Any]:

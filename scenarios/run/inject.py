@@ -284,8 +284,13 @@ class StruckRun:
                 crashes.append(Crash("server" if all_fail else "replica", strike.at_ps, id=place))
 
     def _still_failed(self) -> list[Failing]:
-        """What has failed and is not there again: lost machines, and those that have not recovered yet."""
-        return [part for part in self.experiment.at_work.failures if part.kind == LOST or part.place in self.pending]
+        """What has failed and is not there again: lost machines, those that have not recovered yet, and clients."""
+        scheme = self.experiment.at_work
+        return [
+            part
+            for part in scheme.failures
+            if part.kind == LOST or part.place in self.pending or (part.client and not scheme.comes_back(part))
+        ]
 
     def _successor(self, role: Role, strike: Strike) -> Any:
         """A machine's process dies and another takes over; the event of its listening, whose value is the instant.
@@ -334,8 +339,21 @@ class StruckRun:
             elif role in roles:
                 again = True
             elif whose is None:  # it stands; else it recovers when it is back itself
-                again |= (yield role.node.process(role.node.name).start(_helping(role))) is None
+                again |= (yield from self._until_helped(role)) is None
         return None if again else clock.now_ps
+
+    def _until_helped(self, role: Role) -> Generator[Any, Any, int | None]:
+        """A machine that stands has its part in the recovery of others; if it fails meanwhile, another one that the
+        scheme names then begins. Returns the instant of the end, None if there is no other one.
+        """
+        scheme, tried = self.experiment.at_work, [role]
+        while (ended_ps := (yield role.node.process(role.node.name).start(_helping(role)))) is None:
+            standing = (one for one in scheme.recovery() if not one.node.off and one.node.name not in self.pending)
+            another = next((one for one in standing if one not in tried), None)
+            if another is None:
+                return None
+            tried.append(role := another)
+        return int(ended_ps)
 
     def _until_recovered(self, role: Role, strike: Strike, at_ps: int = 0) -> Generator[Any, Any, int | None]:
         """A role recovers, and starts its code; returns the instant, None if it failed again meanwhile."""

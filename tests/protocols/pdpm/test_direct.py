@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rpsim.validation.crash.strikes import Walk
+
 from ...small import put
 from . import twins
-from .nodes import COMMITTED, DURABLE, LOST, ran, violated, waiting
+from .nodes import COMMITTED, DURABLE, LOST, ran, small, violated, waiting
 
 
 def trips(result, f):
@@ -92,6 +94,19 @@ def test_a_node_that_fails_while_another_one_is_recovered_does_not_end_that(name
     shape = {"keys": 1, "machines": 1, "domain": "adr", "ddio": "off", "value": "16 B"}
     waits = waiting(f"{name}[durable=commit,replicas=2]", f"data[0] power then {second}", work, **shape)
     assert (waits > 0) == (name == twins.RecoveryGivesUp.name)
+
+
+@pytest.mark.parametrize("name", ["pdpm-direct", twins.NobodyElse.name])
+@pytest.mark.parametrize("fault", ["client[0] power then data[0] power", "data[0] power then client[0] power"])
+def test_another_client_recovers_where_the_first_one_has_no_power(name, fault):
+    """Until somebody has recovered the node nobody connects to it, the fresh client neither."""
+    shape = {"keys": 1, "nodes": 1, "value": "16 B"}
+    made = small(name, [put(0, "k0"), put(1, "k0", 60_000)], crash={"fault": fault, "down": "20 us"}, **shape)
+    (variant,) = made.variants()
+    walk = Walk(made, variant)
+    behind_the_first_put = max(at_ps for at_ps in walk.instants if at_ps < 60_000_000)
+    found = [state.aftermath.finished for state in walk.states([behind_the_first_put])]
+    assert len(found) > 3 and all(found) == (name == "pdpm-direct")
 
 
 @pytest.mark.long

@@ -71,8 +71,18 @@ class RecoveryGivesUp(Direct, name="pdpm-direct-twin-recovery-gives-up"):
 
     class Client(Direct.Client):
         def recover_unit(self, thread: Thread, unit: Any) -> Code:
-            links = self.recovery_links.setdefault(thread, self.connect(thread))
+            links = self.recovery_links.setdefault(thread, self.links(thread, recovers=True))
             return (yield from self.recover_entry(links, unit))
+
+
+class NobodyElse(Direct, name="pdpm-direct-twin-nobody-else"):
+    """A client that loses power in a recovery leaves it as it is."""
+
+    title = "the first client alone recovers"
+
+    def recovery(self) -> Iterable[Any]:
+        first = self.roles["client"][0]
+        return [first] if self.unrecovered() and not first.node.off else []
 
 
 class KeepsBuffers(Clover, name="clover-twin-keeps-buffers"):
