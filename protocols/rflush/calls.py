@@ -153,7 +153,7 @@ class CallClient(Role, invokes=True):
 
         def send(attempt: int) -> Code:
             gone = session.broken or self.server.listener is not session.listener
-            if (attempt or gone) and self.scheme.is_lost(self.server):
+            if (attempt or gone) and self.scheme.is_gone(self.server):
                 raise OutcomeUnknown("the server is lost for good")
             if gone:
                 yield from self.connect_again(session)

@@ -192,9 +192,7 @@ class Scheme(ABC):
 
     # after a failure ------------------------------------------------------------------------------------------
     def failed(self, role: str) -> list[Any]:
-        """The instances of a role whose machine or process has failed; lost ones are among them. Of clients these are
-        machines: where a process dies others may live.
-        """
+        """The instances of a role that have failed, or whose process has; of clients the machines without power."""
         parts = [part for part in self.failures if part.role == role]
         places = {part.index for part in parts if not (part.client and part.kind == PROCESS)}
         return [one for one in self.roles[role] if one.number in places]
@@ -203,7 +201,7 @@ class Scheme(ABC):
         """The instances of a role that never come back."""
         return [one for one in self.failed(role) if Failing(role, one.number, LOST) in self.failures]
 
-    def is_lost(self, role: Role) -> bool:
+    def is_gone(self, role: Role) -> bool:
         """Whether a machine never comes back."""
         return any(part.kind == LOST and part.place == role.node.name for part in self.failures)
 

@@ -65,7 +65,7 @@ class Servers:
         Raises OutcomeUnknown where all are lost for good, which is known to all.
         """
         while self._connection is None:
-            if all(one.scheme.is_lost(one) for one in self._servers):
+            if all(one.scheme.is_gone(one) for one in self._servers):
                 raise OutcomeUnknown("all metadata servers are lost")
             if self._left % len(self._servers) == 0:
                 yield from self._thread.sleep_again(self._since)
