@@ -94,7 +94,6 @@ class RfpServer:
         """
         self.node = node
         self._handler = handler
-        self._door = door
         self._inboxes = [Inbox(node) for _ in range(2 * clients + 1)]
         for inbox in self._inboxes:
             inbox.key = door.register(inbox.address, Inbox.LENGTH).key

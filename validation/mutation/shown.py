@@ -74,7 +74,11 @@ def _values(result: Value | tuple[Any, ...]) -> Iterator[Any]:
 
 
 class Telling(Explorer):
-    """An exploration that notes every way in which conditions are broken, and looks at every image for that."""
+    """An exploration that notes each way in which it sees conditions broken.
+
+    Of a state in which nothing is left to be broken it looks at two images, as any exploration does: so the states that
+    a trial may look at (``trying.MOST_STATES``) reach more instants.
+    """
 
     def __init__(self, result: RunResult, conditions: Iterable[Condition]) -> None:
         super().__init__(result, conditions=conditions)
@@ -89,9 +93,6 @@ class Telling(Explorer):
         known = getattr(one.follower, "known", None)  # of registers alone: who has written, and what has returned
         if known is not None and known.writes.keys() <= known.acknowledged_ps.keys():
             self.broken.update(each + AT_REST for each in labels)
-
-    def _decided(self, found: Exploration, violated: set[Condition], one: Any) -> bool:
-        return False
 
 
 def _labels(values: dict[Value, frozenset[Condition]]) -> Iterator[str]:

@@ -58,8 +58,8 @@ from .repair import ChainReader
 from .shared import CloverParts
 from .space import BufferSpace, Chains
 
-LINE_BYTES, TURNS = HeadRow.size, 1 << 32
-ROW_BYTES = 2 * LINE_BYTES
+TURNS = 1 << 32
+ROW_BYTES = 2 * HeadRow.size
 EPOCH_NOTICE = 1
 """The immediate by which a server tells its clients that an epoch is over."""
 
@@ -269,9 +269,9 @@ class MetadataServer(Role, memory=("dram", "pm"), served=True, many=True, backgr
     def load_row(self, thread: Thread, key: int) -> Code:
         """What a row says (:class:`HeadRow`), and the address of the line that it does not say it in."""
         lines = yield from thread.load(self.row(key), ROW_BYTES)
-        first, second = HeadRow.unpack(lines[:LINE_BYTES]), HeadRow.unpack(lines[LINE_BYTES:])
+        first, second = HeadRow.unpack(lines[: HeadRow.size]), HeadRow.unpack(lines[HeadRow.size :])
         if (first.turn - second.turn) % TURNS < TURNS // 2:
-            return first, self.row(key) + LINE_BYTES
+            return first, self.row(key) + HeadRow.size
         return second, self.row(key)
 
     def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:

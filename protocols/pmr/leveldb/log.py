@@ -18,8 +18,6 @@ BLOCK = 32 * 1024
 HEADER = 7
 """Checksum, length, type."""
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
-BATCH_HEADER = 12
-"""Sequence number and count."""
 
 
 class DatabaseLog:
