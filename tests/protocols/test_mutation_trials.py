@@ -94,8 +94,8 @@ def test_a_recovery_that_ends_with_an_error_ends_so_in_a_scheme_that_is_watched(
     def unmended(scheme):
         """The recovery does not wait for a data node that is away."""
         with monkeypatch.context() as patched:
-            reader = sys.modules[ChainReader.__module__].ChainReader
-            patched.setattr(reader, "_whole", lambda reader, code: code())
+            links = sys.modules[ChainReader.__module__].Links
+            patched.setattr(links, "repeated", lambda links, code: code())
             return asked(scheme)
 
     with watched(schemes()["clover"]) as (same, _):
