@@ -13,8 +13,8 @@ from rpsim.protocols.parts.onesided import Posted
 from rpsim.protocols.pdpm.clover.client import CloverClient, CloverSession
 from rpsim.protocols.pdpm.clover.clover import Clover
 from rpsim.protocols.pdpm.clover.header import WORD, ChainCursor, Version, header, pack_version
-from rpsim.protocols.pdpm.clover.messages import PRESENT, Create, RegisterHeld, unpack_changes
-from rpsim.protocols.pdpm.clover.metadata import LINE_BYTES, MetadataServer
+from rpsim.protocols.pdpm.clover.messages import PRESENT, Create, HeadRow, RegisterHeld, unpack_changes
+from rpsim.protocols.pdpm.clover.metadata import MetadataServer
 from rpsim.protocols.pdpm.clover.walk import LONGEST_TRIPS
 from rpsim.protocols.pdpm.data import DataPlace, Links
 from rpsim.protocols.pdpm.direct import Direct, packed
@@ -219,7 +219,7 @@ class InPlaceRow(Clover, name="clover-twin-in-place-row"):
     class Metadata(MetadataServer):
         def put_row(self, thread: Thread, key: int, generation: int, head: Version | None) -> Code:
             _, line = yield from self.load_row(thread, key)
-            line = 2 * self.row(key) + LINE_BYTES - line
+            line = 2 * self.row(key) + HeadRow.size - line
             yield from thread.store(line + WORD, pack_version(head, self.scheme.copies))
             yield from thread.clwb(line, WORD + self.head_bytes)
 
