@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from ...models.cpu import Thread
 from ...models.system import Node
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..guarantees import ALWAYS, Claims, Condition
 from ..naming import Option
 from ..parts.onesided import VerbsError
@@ -210,7 +210,7 @@ class Central(OverData, CallScheme, name="pdpm-central"):
     @override
     @classmethod
     def data_regions(cls, sizes: Sizes, nodes: int) -> Sequence[DataRegion]:
-        size = -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        size = round_up(sizes.value_bytes)
         return [DataRegion("spaces", size, int(cls.option("replicas")) * cls.spaces(sizes, nodes))]
 
     def word(self, node: int, space: int) -> int:
@@ -257,4 +257,4 @@ class Central(OverData, CallScheme, name="pdpm-central"):
             words = (self.word(one % len(nodes), one // len(nodes)) if one < there else 0 for one in numbers)
             return b"".join(word.to_bytes(WORD, "little") for word in words)
 
-        coordinator.pm.space.compute(start, -(-WORD * len(names) // LINE_BYTES) * LINE_BYTES, location_line)
+        coordinator.pm.space.compute(start, round_up(WORD * len(names)), location_line)

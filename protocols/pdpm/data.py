@@ -21,6 +21,7 @@ from ...models.cpu import CrcOf, Deadline, Thread
 from ...models.durability.places import Domain
 from ...models.system import Node
 from ...models.verbs import FLUSHES, REMOTE, FlushType, QueuePair
+from ...sim.bytespace import PAGE_BYTES, round_up
 from ..guarantees import Condition
 from ..naming import Option
 from ..parts.onesided import Posted, Poster, VerbsError
@@ -35,7 +36,7 @@ DURABLE = Option(
     text="what is waited for as durable: the acknowledgement of a WRITE, or that of a FLUSH posted behind it",
 )  # fmt: skip
 REPLICAS = Option(1, at_least=1, at_most=4, source="section 5.4; 2 in section 6.2", text="copies of each version")
-WORD, PAGE_BYTES = 8, 4096
+WORD = 8
 
 
 class DataPlace(NamedTuple):
@@ -59,7 +60,7 @@ class DataRegion(NamedTuple):
     @property
     def length(self) -> int:
         """All of them, in whole pages."""
-        return -(-self.item_bytes * self.items // PAGE_BYTES) * PAGE_BYTES
+        return round_up(self.item_bytes * self.items, PAGE_BYTES)
 
 
 class OverData(Scheme):

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...models.cpu import Thread
-from ...sim.bytespace import LINE_BYTES
+from ...sim.bytespace import LINE_BYTES, round_up
 from ..guarantees import ALWAYS, Claims, Condition
 from ..layout import U32, U64, Block, Layout, Rest
 from ..naming import Option
@@ -101,7 +101,7 @@ class Direct(OverData, name="pdpm-direct"):
     @staticmethod
     def bytes_of_space(sizes: Sizes) -> int:
         """A space, in whole lines."""
-        return HEAD + -(-sizes.value_bytes // LINE_BYTES) * LINE_BYTES
+        return HEAD + round_up(sizes.value_bytes)
 
     @classmethod
     def bytes_of_entry(cls, sizes: Sizes) -> int:

@@ -86,7 +86,7 @@ class MojimMachine(Role, memory=("dram", "pm"), cores=5):
     @property
     def is_left(self) -> bool:
         """Whether the other machine is lost for good."""
-        return self.other in self.scheme.lost(self.other_role)
+        return self.scheme.is_gone(self.other)
 
     def object_at(self, number: int) -> int:
         """Where an object lies."""

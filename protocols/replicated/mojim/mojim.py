@@ -225,6 +225,6 @@ class MojimSession:
 
     def serving(self) -> MojimMachine | None:
         """Who serves now. Raises :class:`OperationFailed` where nobody will any more."""
-        if all(one in one.scheme.lost(one.role_name) for one in self.machines):
+        if all(one.scheme.is_gone(one) for one in self.machines):
             raise OperationFailed("the machines that could serve are lost")
         return next((one for one in self.machines if one.listener.listening), None)
