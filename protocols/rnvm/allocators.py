@@ -28,11 +28,11 @@ Code = Generator[Any, Any, Any]
 LINE = 64
 
 SLAB = Option(
-    1024, at_least=LINE, at_most=1 << 20, source="table 1: 128 and 1024 bytes; 1024 is the quicker",
+    1024, at_least=LINE, at_most=1 << 20, small=LINE, source="table 1: 128 and 1024 bytes; 1024 is the quicker",
     text="the bytes of a slab",
 )  # fmt: skip
 SURPLUS = Option(
-    8, at_least=0, at_most=1 << 20, source="assumption: section 5.4 has a threshold and gives no number",
+    8, at_least=0, at_most=1 << 20, small=0, source="assumption: section 5.4 has a threshold and gives no number",
     text="so many slabs of a front-end may be empty before one is handed back",
 )  # fmt: skip
 BLOCK = Option(

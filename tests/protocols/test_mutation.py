@@ -207,7 +207,7 @@ def nothing(scheme, kept):
 
 @pytest.mark.long
 def test_every_fault_of_saw_is_found(use):
-    use(*trials_module.trials()[1:4])  # the first, of whole runs, takes ten times as long as these
+    use(*trials_module.trials()[2:5])  # the first, of whole runs, takes ten times as long as these
     fates = score([Saw], Work())
     assert len(fates) == 8
     assert all(fate.outcome is FaultOutcome.FOUND for fate in fates)
@@ -415,9 +415,9 @@ def test_loads_are_given_to_those_that_they_fit():
     assert [load.fits(scheme) for load in (deletes, threads) for scheme in (EFactory, Saw, line)] == [
         True, False, False, True, True, False
     ]  # fmt: skip
-    made = threads.scenario(Saw, "server[0] power", "optane-adr", "on")
+    made = threads.scenario(Saw, "server[0] power", ADR)
     assert made.role("server").threads == 2 and made.role("client").processes == 3
-    unfit = of_power(deletes, "optane-adr", "on")(Saw, ())
+    unfit = of_power(deletes, ADR)(Saw, ())
     assert unfit == Shown(frozenset(), exhaustive=False)  # so nothing is kept there
 
 

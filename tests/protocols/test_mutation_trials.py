@@ -16,12 +16,12 @@ from rpsim.validation.crash.strikes import Walk
 from rpsim.validation.mutation import fates
 from rpsim.validation.mutation.fates import Try, faults
 from rpsim.validation.mutation.mutants import planted, seeded, watched
+from rpsim.validation.mutation.places import ADR, AWAY, EADR, TESTBED, usual_place
 from rpsim.validation.mutation.shown import Shown, ways
 from rpsim.validation.mutation.trials import Trial, trials
 from rpsim.validation.mutation.trying import (
     AFTER_POWER,
     AFTER_SERVER,
-    AWAY,
     SERVED,
     Life,
     Load,
@@ -34,7 +34,6 @@ from rpsim.validation.mutation.trying import (
     one_of_several,
     power_of,
     process_of,
-    tried_on,
     ways_of_machines,
     ways_of_pairs,
 )  # fmt: skip
@@ -57,9 +56,29 @@ def test_machines_and_platforms_are_chosen_by_what_a_scheme_says():
             pass
 
     del Scheme.registry["saw-of-a-drive"]
-    assert tried_on(Drive, "optane-adr", "on") and not tried_on(Drive, "optane-eadr", "on")
-    made = Load("a", 4, 1, "16 B").scenario(Saw, "server[0] power", "optane-adr", "on")
+    assert ADR.has(Drive) and not EADR.has(Drive)
+    made = Load("a", 4, 1, "16 B").scenario(Saw, "server[0] power", ADR)
     assert {variant.platform for variant in made.variants()} == {"optane-adr"}
+
+
+def test_a_testbed_whose_domain_keeps_what_an_adapter_has_accepted_is_a_place_of_its_own():
+    """A plain WRITE that was acknowledged is lost elsewhere, so nothing of such a scheme is kept there."""
+    queue, clover = scheme("queue on rnvm-rcb"), scheme("clover")
+    assert [TESTBED.has(kind) for kind in (Saw, queue, clover, scheme("tailwind"))] == [False, True, True, False]
+    assert [usual_place(kind) for kind in (Saw, queue)] == [ADR, TESTBED] and usual_place(Saw, AWAY) == AWAY
+    made = {"platform": "rnvm-testbed", "domain": "wsp", "ddio": "on", "line_atomicity": "whole"}
+    assert TESTBED.settings(queue) == made and "line_atomicity" not in TESTBED.settings(clover)
+    assert TESTBED.settings(scheme("queue on naive")).keys() == {"platform", "domain", "ddio"}  # has no log
+    assert AWAY.settings(queue) == {"platform": "optane-adr", "ddio": "off", "line_atomicity": "whole"}
+    assert str(TESTBED) == "its testbed, domain wsp" and str(ADR) == "optane-adr, ddio on"
+
+
+@pytest.mark.long
+def test_a_queue_keeps_on_its_testbed_what_was_acknowledged_and_a_fault_is_found_there():
+    queue = scheme("queue on rnvm-rcb[oplog=awaited]")
+    three = Load("update-only", 3, 1, "16 B", clients=1)
+    lost = "no_lost_ack: another version"
+    assert lost in of_power(three, ADR)(queue, ()).broken and of_power(three, TESTBED)(queue, ()) == Shown(frozenset())
 
 
 @pytest.mark.parametrize("name", ["syncaccess-leveldb", "groupaccess-leveldb", "clover"])
@@ -73,7 +92,7 @@ def test_a_module_is_executed_anew_behind_those_that_it_imports(name):
 def test_a_scheme_that_is_watched_knows_a_lost_machine_as_the_others_do():
     """Executed anew, the failures that it compares would be of another class than those that happen."""
     with watched(schemes()["hotpot"]) as (same, _):
-        short = Load("c", 1, 1, "16 B", clients=1).scenario(same, "node[0] lost", "optane-adr", "on")
+        short = Load("c", 1, 1, "16 B", clients=1).scenario(same, "node[0] lost", ADR)
         (variant,) = short.variants()
         walk = Walk(short, variant)
         assert next(iter(walk.states(walk.instants[:1]))).aftermath.finished
@@ -85,7 +104,7 @@ def test_a_recovery_that_ends_with_an_error_ends_so_in_a_scheme_that_is_watched(
     load = Load("update-only", 1, 1, "16 B", clients=1)
 
     def asked(scheme):
-        short = load.scenario(scheme, "metadata[0] power then data[0] power", "optane-adr", "on")
+        short = load.scenario(scheme, "metadata[0] power then data[0] power", ADR)
         (variant,) = short.variants()
         walk = Walk(short, variant)
         walk.most = 20
@@ -107,13 +126,13 @@ def test_a_recovery_that_ends_with_an_error_ends_so_in_a_scheme_that_is_watched(
 @pytest.mark.long
 def test_a_scheme_of_several_machines_has_trials_of_its_own():
     short = Load("update-only", 2, 1, "8 B", clients=1)
-    asks = of_machines(short, AFTER_SERVER), of_power(short, "optane-eadr", "on")
+    asks = of_machines(short, AFTER_SERVER), of_power(short, EADR)
     found = {name: [ask(mirrored(name), ()) for ask in asks] for name in ("mirrored", "mirrored-hasty")}
     assert found["mirrored"] == [Shown(frozenset()), Shown(frozenset())]
     assert "no_lost_ack: power, another version" in found["mirrored-hasty"][0].broken <= ways_of_machines(AFTER_SERVER)
     assert found["mirrored-hasty"][1] == Shown(frozenset())
     assert of_machines(short, AFTER_SERVER)(Saw, ()) == Shown(frozenset(), exhaustive=False)
-    assert of_lives("optane-eadr", "on", 2, Life())(mirrored("mirrored"), ()) == Shown(frozenset())
+    assert of_lives(EADR, 2, Life())(mirrored("mirrored"), ()) == Shown(frozenset())
 
 
 @pytest.mark.long
@@ -144,7 +163,7 @@ RECOVERY = {
 @pytest.mark.parametrize(("fault", "where"), RECOVERY.items())
 def test_faults_of_a_log_are_found_where_calls_wait_in_it(fault, where):
     slow = Load("update-only", 3, 1, "16 B", clients=1, work="5 us")
-    ask = of_successors(slow, AFTER_SERVER) if where == "successor" else of_power(slow, *AWAY, again=where == "again")
+    ask = of_successors(slow, AFTER_SERVER) if where == "successor" else of_power(slow, AWAY, again=where == "again")
     durable = scheme("wflush-rpc")
     everything = {"durable", *ways(AFTER_POWER)}
     assert ask(durable, everything) == Shown(frozenset())
@@ -187,7 +206,7 @@ def test_a_trial_that_is_broken_off_leaves_dear_ones_to_be_tried(monkeypatch):
     known = tuple(Trial(name, each, frozenset({"durable"}), "place", dear) for name, each, dear in tried)
     monkeypatch.setattr(fates, "trials", lambda: known)
     monkeypatch.setattr(fates, "SECONDS", 0.0)
-    monkeypatch.setattr(fates, "_run", lambda mutant: None)
+    monkeypatch.setattr(fates, "run_alone", lambda mutant: None)
     tries = [Try(Saw.name, trial.name, trial.all_ways) for trial in known]
     assert not fates.judged(Saw, tries, fates.FateVerdict())
     assert asked == ["slow", "dear", "dear"]
@@ -244,7 +263,7 @@ def test_a_scheme_that_refuses_everything_keeps_all_but_that_every_operation_is_
 def test_every_scheme_can_be_given_each_load_that_fits_it():
     loads = [Load("a", 2, 2, "16 B"), Load("a", 2, 2, "4 KiB"), Load("a", 2, 2, "16 B", threads=2)]
     fitted = {
-        kind.name: [load for load in loads if load.fits(kind) and load.scenario(kind, "no fault", *AWAY)]
+        kind.name: [load for load in loads if load.fits(kind) and load.scenario(kind, "no fault", AWAY)]
         for kind in schemes().values()
     }
     assert loads[0] in fitted["herd"] and loads[1] not in fitted["herd"]  # a datagram

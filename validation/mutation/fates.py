@@ -19,16 +19,16 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from ...protocols.guarantees import NO_FAULT
 from ...protocols.registry import scheme as scheme_named
 from ...protocols.scheme import Scheme
 from ...scenarios.run.experiment import run_variant
-from ..matrix.testbeds import fitting
 from ..oracle import Inconsistent
-from ..testing.checks import scenario_of
 from .mutants import planted, seeded, watched
 from .operators import Change
+from .places import ADR
 from .trials import trials
-from .trying import FIRST
+from .trying import Load
 
 SECONDS = 10
 """Processor seconds after which a trial is broken off; of those that are left only the dear ones are begun then. A run
@@ -40,6 +40,8 @@ MOST_BYTES = 4 << 30
 ALONE = "without any crash"
 _JUDGE = __name__.partition(".mutation.")[0]
 """The package of all that judges."""
+_ALONE = Load("a", 16, 2, "64 B")
+"""What is done in it."""
 _SHORT = (ALONE, "nothing fails", "lives", "a server's process", "a client's power", "a client's process")
 """Runs that come to an end unless their code does not."""
 
@@ -149,7 +151,7 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bo
     known = {trial.name: trial for trial in trials()}
     late = False
     with guarded(found, mutant.name, ALONE, RUN_SECONDS):
-        _run(mutant)
+        run_alone(mutant)
     if found.alone:
         return False
     for each in tries:
@@ -166,10 +168,9 @@ def judged(mutant: type[Scheme], tries: Sequence[Try], found: FateVerdict) -> bo
     return False
 
 
-def _run(mutant: type[Scheme]) -> None:
+def run_alone(scheme: type[Scheme]) -> None:
     """A small run in which nothing fails."""
-    platform, workload = fitting(mutant, [FIRST[0]])[0], {"mix": "a", "operations": 16, "keys": 2, "value": "64 B"}
-    scenario = scenario_of(mutant, platform, workload=workload, clients=2)
+    scenario = _ALONE.scenario(scheme, NO_FAULT, ADR)
     (variant,) = scenario.variants()
     run_variant(scenario, variant)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from .places import ADR, AWAY, EADR, TESTBED, Place
 from .shown import Shown, ways
 from .trying import (
     AFTER_CLIENT,
@@ -20,6 +21,7 @@ from .trying import (
     Ask,
     Life,
     Load,
+    client_power_of,
     of_lives,
     of_machines,
     of_nobody,
@@ -93,64 +95,64 @@ _LONG = 64, Life(steps=44, updates=18, operations=0.7, crashes=0.04, writing=0.7
 @cache
 def trials() -> tuple[Trial, ...]:
     """All trials, those first that find most for their time."""
-    adr, away, eadr = (("optane-adr", "on"), ("optane-adr", "off"), ("optane-eadr", "on"))
     six, mixed, sixteen, forty = _LOADS.items()
     slow = _WAITING["six that wait"]
     alive = frozenset({*map(str, ALIVE), RETURNS, SERVED})
     whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), alive, "nothing fails")
-    found = [whole, *(_power(*load, *place, alone=True) for load in _ALONE.items() for place in (adr, eadr, away))]
-    found += [_power(*load, *away, waiting=True) for load in _WAITING.items()]
-    found += [_power(*load, *place) for load in (six, mixed) for place in (adr, eadr, away)]
+    everywhere, few = (TESTBED, ADR, EADR, AWAY), (TESTBED, ADR, EADR)
+    found = [whole, *(_power(*load, place, alone=True) for load in _ALONE.items() for place in everywhere)]
+    found += [_power(*load, AWAY, waiting=True) for load in _WAITING.items()]
+    found += [_power(*load, place) for load in (six, mixed) for place in everywhere]
     more = (sixteen, *_DELETING.items(), *_THREADS.items())
-    found += [_power(*load, *place) for load in more for place in (adr, eadr)]
-    found += [_power(*mixed, *adr, schedules=(1, 2)), _power(*forty, *eadr, schedules=(0, 1, 2))]
-    found += [*(_lives("lives", *place, LIVES, Life()) for place in (adr, eadr)), _lives("longer lives", *adr, *_LONG)]
-    found.append(_power("three that wait", replace(slow, operations=3, keys=1), *away, again=True, waiting=True))
-    name, everything = "a successor, then power", frozenset(map(str, AFTER_SERVER))
+    found += [_power(*load, place) for load in more for place in few]
+    found += [_power(*mixed, place, schedules=(1, 2)) for place in (TESTBED, ADR)]
+    found += [_power(*forty, EADR, schedules=(0, 1, 2))]
+    found += [*(_lives("lives", place, LIVES, Life()) for place in few)]
+    found += [_lives("longer lives", place, *_LONG) for place in (TESTBED, ADR)]
+    found.append(_power("three that wait", replace(slow, operations=3, keys=1), AWAY, again=True, waiting=True))
     quick = replace(slow, operations=3, keys=1, work="5 us")
-    found.append(
-        Trial(f"{name}, optane-adr, ddio off", of_successors(quick, AFTER_SERVER), everything, name, dear=True)
-    )
+    everything = frozenset(map(str, AFTER_SERVER))
+    found.append(_executed("a successor, then power", of_successors(quick, AFTER_SERVER), everything))
     short = Load("a", 12, 2, "32 B")
     for name, conditions, ask in (
-        ("a client's power", AFTER_CLIENT, of_survivors(lambda _: "client[0] power", short, AFTER_CLIENT)),
+        ("a client's power", AFTER_CLIENT, of_survivors(client_power_of, short, AFTER_CLIENT)),
         ("a client's process", AFTER_CLIENT, of_survivors(lambda _: "client[0] process", short, AFTER_CLIENT)),
         ("a server's process", AFTER_SERVER, of_survivors(process_of, short, AFTER_SERVER)),
     ):
-        everything = frozenset({*map(str, conditions), RETURNS})
-        found.append(Trial(f"{name}, optane-adr, ddio on", ask, everything, name, dear=True))
-    everything = ways_of_machines(AFTER_SERVER)
+        found.append(_executed(name, ask, frozenset({*map(str, conditions), RETURNS})))
     for reads, mix in ((" while somebody reads", "c"), ("", "update-only")):
-        name = f"one of several machines{reads}"
         several = of_machines(Load(mix, 3, 1, "16 B", clients=1), AFTER_SERVER)
-        found.append(Trial(f"{name}, optane-adr, ddio on", several, everything, name, dear=True))
+        found.append(_executed(f"one of several machines{reads}", several, ways_of_machines(AFTER_SERVER)))
     pairs = of_pairs(Load("update-only", 1, 1, "16 B", clients=1), AFTER_SERVER)
-    name, everything = "one machine after another", ways_of_pairs(AFTER_SERVER)
-    found.append(Trial(f"{name}, optane-adr, ddio on", pairs, everything, name, dear=True))
-    found.append(_power("three updates of two", Load("update-only", 3, 1, "16 B"), *adr, again=True))
+    found.append(_executed("one machine after another", pairs, ways_of_pairs(AFTER_SERVER)))
+    two = Load("update-only", 3, 1, "16 B")
+    found += [_power("three updates of two", two, place, again=True) for place in (TESTBED, ADR)]
     return tuple(found)
 
 
 def _power(
     name: str,
     load: Load,
-    platform: str,
-    ddio: str,
+    at: Place,
     schedules: Sequence[int] = (0,),
     *,
     again: bool = False,
     alone: bool = False,
     waiting: bool = False,
 ) -> Trial:
-    place = f"{platform}, ddio {ddio}" + (", one client" if alone else ", updates that wait" if waiting else "")
+    place = f"{at}" + (", one client" if alone else ", updates that wait" if waiting else "")
     what = f"{name}, cores pausing" if any(schedules) else f"{name}, power fails in recovery" if again else name
-    ask = of_power(load, platform, ddio, schedules, paused=alone or waiting or any(schedules), again=again)
-    return Trial(f"{what}, {platform}, ddio {ddio}", ask, ways(AFTER_POWER), place, dear=again)
+    ask = of_power(load, at, schedules, paused=alone or waiting or any(schedules), again=again)
+    return Trial(f"{what}, {at}", ask, ways(AFTER_POWER), place, dear=again)
 
 
-def _lives(name: str, platform: str, ddio: str, lives: int, life: Life) -> Trial:
-    place = f"{platform}, ddio {ddio}"
-    return Trial(f"{name}, {place}", of_lives(platform, ddio, lives, life), ways(AFTER_POWER), place)
+def _lives(name: str, place: Place, lives: int, life: Life) -> Trial:
+    return Trial(f"{name}, {place}", of_lives(place, lives, life), ways(AFTER_POWER), str(place))
+
+
+def _executed(name: str, ask: Ask, all_ways: frozenset[str]) -> Trial:
+    """Each instant is a run of its own: a place beside all others, and in one of them alone (``places.usual_place``)."""
+    return Trial(name, ask, all_ways, name, dear=True)
 
 
 Sound = Mapping[str, frozenset[str]]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...models.profiles.platform import platform_settings
 from ...protocols.failures import ALL, CLIENT, LOST, POWER, PROCESS
 from ...protocols.guarantees import NO_FAULT, Condition, Verdict
 from ...protocols.objects import REGISTERS
@@ -29,8 +28,8 @@ from ..crash.executed import breaches, judge_state
 from ..crash.strikes import Walk
 from ..matrix import structures
 from ..matrix.guarantees import every, machines, usual
-from ..matrix.testbeds import fits, fitting
 from ..testing.world import World
+from .places import AWAY, Place, usual_place
 from .shown import MANNERS, Shown, Telling, manner, manner_of, way
 
 STATES = 4_000
@@ -49,10 +48,8 @@ AFTER_CLIENT = (Condition.COMMITTED, Condition.NO_LOST_ACK, Condition.LINEARIZAB
 ALIVE = (Condition.COMMITTED, Condition.LINEARIZABLE)
 TXN = "txn"
 """The model, and the operation, of transactions on registers."""
-FIRST = "optane-adr", "on"
-"""The platform with its DDIO where whoever needs other memory is tried, on one that has it, and nowhere else."""
-AWAY = FIRST[0], "off"
-"""The same with DDIO off: what an adapter brings goes to the memory, not to a cache."""
+ALLOCATOR = "allocator"
+"""The model of heaps."""
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 SERVED = "every operation is ok"
@@ -85,16 +82,18 @@ class Load:
     work: str = ""
 
     def fits(self, scheme: type[Scheme]) -> bool:
-        """Whether a scheme can be given this load: one of registers or transactions on them, with room for a value."""
+        """Whether a scheme can be given this load: one of registers, transactions on them, or heaps, or a structure, with
+        room for a value.
+        """
         most_bytes = scheme.limits.value_bytes
         if most_bytes is not None and parse_bytes(self.value) > most_bytes:
             return False
         served = any(role.served for role in scheme.role_types.values())
-        known = scheme.model in REGISTERS or scheme.model == TXN or scheme.one_writer
+        known = scheme.model in (*REGISTERS, TXN, ALLOCATOR) or scheme.one_writer
         able = known and bool(scheme.removals or not self.deletes)
         return able and (served or (self.threads == 1 and not self.work)) and (scheme.batches or self.batch == 1)
 
-    def scenario(self, scheme: type[Scheme], fault: str, platform: str, ddio: str, seed: int = 1) -> Scenario:
+    def scenario(self, scheme: type[Scheme], fault: str, place: Place, seed: int = 1) -> Scenario:
         """A scenario of one variant."""
         clients = structures.processes(scheme, self.clients) if scheme.one_writer else self.clients
         roles: dict[str, RoleFields] = {"client": {"processes": clients}}
@@ -118,11 +117,13 @@ class Load:
             drawn = structures.workload(scheme, self.operations, clients)
         elif scheme.model == TXN:
             drawn = self._transactions()
+        elif scheme.model == ALLOCATOR:
+            drawn = self._allocations()
         return Draft.new(
             f"the trial of {scheme.name}",
             scenario="mutate",
             seed=seed,
-            vary=_place(scheme, platform, ddio),
+            vary={name: [value] for name, value in place.settings(scheme).items()},
             schemes=[scheme.name],
             roles=roles,
             workload=drawn,
@@ -146,27 +147,36 @@ class Load:
             "zipf": 0.0,
         }
 
-
-def tried_on(scheme: type[Scheme], platform: str, ddio: str) -> bool:
-    """Whether a scheme is tried there: a platform with its memory, or in the place of the first one that has it."""
-    return fits(scheme, platform) or (platform, ddio) == FIRST
-
-
-def _place(scheme: type[Scheme], platform: str, ddio: str) -> dict[str, list[str]]:
-    name = fitting(scheme, [platform])[0]
-    return {"platform": [name]} | ({"ddio": [ddio]} if "ddio" in platform_settings(name) else {})
+    def _allocations(self) -> dict[str, Any]:
+        """Objects of a value's length out of one heap, some of which are freed."""
+        return {
+            "kind": "mix",
+            "shares": {"alloc": 0.6, "free": 0.4},
+            "operations": self.operations,
+            "keys": 1,
+            "value": self.value,
+            "amount": parse_bytes(self.value),
+        }
 
 
 def power_of(scheme: type[Scheme], *, again: bool = False) -> str | None:
-    """The power failure that ends all machines beside clients; None if the scheme says that it may not suffer it.
+    """The power failure that ends all machines beside clients, or the client's machine where that has what is read; None
+    if the scheme says that it may not suffer it, or has no machine beside clients.
 
     ``again``: and once more in recovery.
     """
-    several = machines(scheme) > 1
-    if several and POWER not in kinds_of(ALL, SchemeFacts.of(scheme)):
+    hosted, several = scheme.role_types[CLIENT].hosts, machines(scheme) > 1
+    if (several and POWER not in kinds_of(ALL, SchemeFacts.of(scheme))) or scheme.role_types.keys() == {CLIENT}:
         return None
-    fault = f"{ALL} {POWER}" if several else usual(scheme)
+    fault = f"{CLIENT}[0] {POWER}" if hosted else f"{ALL} {POWER}" if several else usual(scheme)
+    if again and not any(role.recovers() for name, role in scheme.role_types.items() if hosted == (name == CLIENT)):
+        return None  # it has no recovery in which power might fail
     return f"{fault} {IN_RECOVERY}" if again else fault
+
+
+def client_power_of(scheme: type[Scheme]) -> str | None:
+    """The power failure of a client's machine; None where that has what is read (:func:`power_of` is it there)."""
+    return None if scheme.role_types[CLIENT].hosts else f"{CLIENT}[0] {POWER}"
 
 
 def process_of(scheme: type[Scheme]) -> str | None:
@@ -185,7 +195,7 @@ def one_of_several(scheme: type[Scheme]) -> list[str]:
 
 
 def of_power(
-    load: Load, platform: str, ddio: str, schedules: Sequence[int] = (0,), *, paused: bool = False, again: bool = False
+    load: Load, place: Place, schedules: Sequence[int] = (0,), *, paused: bool = False, again: bool = False
 ) -> Ask:
     """Power fails at every instant of a run (``again``: and of the recovery once more), all images.
 
@@ -194,9 +204,9 @@ def of_power(
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         fault = power_of(scheme, again=again)
-        if fault is None or not load.fits(scheme) or not tried_on(scheme, platform, ddio):
+        if fault is None or not load.fits(scheme) or not place.has(scheme):
             return UNFIT
-        scenario, variant = _single(load.scenario(scheme, fault, platform, ddio))
+        scenario, variant = _single(load.scenario(scheme, fault, place))
         broken: set[str] = set()
         exhaustive = True
         for schedule in sorted({*schedules, *_PAUSES}) if paused and not kept else schedules:
@@ -219,7 +229,7 @@ def of_survivors(fault_of: Callable[[type[Scheme]], str | None], load: Load, con
         fault = fault_of(scheme)
         if fault is None or not load.fits(scheme):
             return UNFIT
-        scenario, variant = _single(load.scenario(scheme, fault, *FIRST))
+        scenario, variant = _single(load.scenario(scheme, fault, usual_place(scheme)))
         runs = ((scenario, variant, at_ps, 0) for at_ps in instants(scenario, variant, 0)[1])
         return _executed(runs, conditions, kept)
 
@@ -229,16 +239,17 @@ def of_survivors(fault_of: Callable[[type[Scheme]], str | None], load: Load, con
 def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
     """A server's process ends at every instant of a run, and then power fails at every instant, all images.
 
-    Its successor goes on with what recovery has left, on the platform where the memory is written past the caches.
+    Its successor goes on with what recovery has left, where the memory is written past the caches, or on its testbed.
     """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         first, second = process_of(scheme), power_of(scheme)
         if first is None or second is None or machines(scheme) > 1 or not load.fits(scheme):
             return UNFIT
-        if not tried_on(scheme, *AWAY):
+        place = usual_place(scheme, AWAY)
+        if not place.has(scheme):
             return UNFIT
-        walk = Walk(*_single(load.scenario(scheme, f"{first} then {second}", *AWAY)))
+        walk = Walk(*_single(load.scenario(scheme, f"{first} then {second}", place)))
         walk.most = RUNS
         broken: set[str] = set()
         for state in walk.states(walk.instants):
@@ -295,7 +306,7 @@ def _of_faults(
             return UNFIT
         broken: set[str] = set()
         for fault, how in faults.items():
-            walk = Walk(*_single(load.scenario(scheme, fault, *FIRST)))
+            walk = Walk(*_single(load.scenario(scheme, fault, usual_place(scheme))))
             walk.most = most
             for state in walk.states(walk.instants):
                 for condition, breach in judge_state(state, conditions).items():
@@ -344,7 +355,7 @@ def of_nobody(loads: Sequence[Load], seeds: int) -> Ask:
             for load in loads:
                 one = load if scheme.removals else replace(load, deletes=0.0)
                 if one.fits(scheme):
-                    made = one.scenario(scheme, NO_FAULT, *FIRST, seed + 1)
+                    made = one.scenario(scheme, NO_FAULT, usual_place(scheme), seed + 1)
                     yield *_single(made), 0, seed if seed % 2 else 0
 
     return lambda scheme, kept: _executed(runs(scheme), ALIVE, kept)
@@ -395,15 +406,15 @@ class Life:
 LONGEST_PS = 8_000_000
 
 
-def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
+def of_lives(place: Place, lives: int, life: Life) -> Ask:
     """Random lives of a system with crashes in them: a condition is kept if it holds in each of them."""
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         broken: set[str] = set()
-        if scheme.model not in REGISTERS or not tried_on(scheme, platform, ddio):
+        if scheme.model not in REGISTERS or not place.has(scheme):
             return UNFIT
         for seed in range(lives):
-            broken.update(_lived(scheme, platform, ddio, seed, life))
+            broken.update(_lived(scheme, place, seed, life))
             if not broken.isdisjoint(kept):
                 break
         return Shown(frozenset(broken))
@@ -411,9 +422,9 @@ def of_lives(platform: str, ddio: str, lives: int, life: Life) -> Ask:
     return ask
 
 
-def _lived(scheme: type[Scheme], platform: str, ddio: str, seed: int, life: Life) -> Iterator[str]:
+def _lived(scheme: type[Scheme], place: Place, seed: int, life: Life) -> Iterator[str]:
     draw = random.Random(seed)
-    chosen: dict[str, Any] = {name: value for name, (value,) in _place(scheme, platform, ddio).items()}
+    chosen: dict[str, Any] = place.settings(scheme)
     world = World(scheme, seed=seed, updates=life.updates, **chosen)
     removing = seed % 2 == 1  # a history with removals is judged by fewer conditions
     operations = [f for f in scheme.operations if removing or f not in scheme.removals]
