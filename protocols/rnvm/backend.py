@@ -34,7 +34,7 @@ from ..scheme import Role
 from .area import Area, AreaLayout, Loading, word_of
 from .link import Link
 from .mirror import PIECE, Copies, Mirror, OwnMemory
-from .records import LINE, WORD, Position, RecordHead, Write, body_at, head_of, lines_of, writes_of
+from .records import LINE, WORD, NoTransactionError, Position, RecordHead, Write, body_at, head_of, lines_of, writes_of
 from .rfp import CallRequest, RfpServer
 from .slabs import ALLOCATE
 
@@ -433,7 +433,10 @@ class BackEnd(Role, memory=("dram", "pm"), cores=8):
             head = head_of((yield from thread.load(area.memory_log.at(position), RecordHead.size)), position.sequence)
             if head is None or not (yield from self.is_whole(thread, area, head)):
                 break
-            yield from self.replay(thread, area, head)
+            try:
+                yield from self.replay(thread, area, head)
+            except NoTransactionError:  # torn, with the checksum of the whole
+                break
         yield from self.advance(thread, area, area.memory_log.renumbered(self.positions[unit]))
 
 

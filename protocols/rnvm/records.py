@@ -72,6 +72,10 @@ def head_of(data: bytes, sequence: int) -> RecordHead | None:
     return head if whole else None
 
 
+class NoTransactionError(ValueError):
+    """A body that does not end with its commit mark; of many torn words some have the checksum of the whole."""
+
+
 # transactions --------------------------------------------------------------------------------------------------------
 def transaction(writes: Iterable[Write]) -> bytes:
     """The body of a transaction."""
@@ -80,15 +84,15 @@ def transaction(writes: Iterable[Write]) -> bytes:
 
 
 def writes_of(body: bytes) -> list[Write]:
-    """The writes of a transaction. Raises ValueError if it does not end with its commit mark."""
+    """The writes of a transaction. Raises NoTransactionError if it does not end with its commit mark."""
     found, at = [], 0
-    while at < len(body) and body[at] == ENTRY:
+    while at + _ENTRY_HEAD.size < len(body) and body[at] == ENTRY:
         _, address, length = _ENTRY_HEAD.unpack_from(body, at)
         at += _ENTRY_HEAD.size
         found.append((address, body[at : at + length]))
         at += length
     if at != len(body) - 1 or body[at] != TX_COMMIT:
-        raise ValueError(f"a transaction without its commit mark, at byte {at} of {len(body)}")
+        raise NoTransactionError(f"a transaction without its commit mark, at byte {at} of {len(body)}")
     return found
 
 

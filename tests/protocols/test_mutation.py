@@ -31,6 +31,7 @@ from rpsim.validation.mutation.fates import FaultOutcome
 from rpsim.validation.mutation.kinds import KINDS, kind_of
 from rpsim.validation.mutation.mutants import modules_of, planted, seeded, watched
 from rpsim.validation.mutation.operators import changes
+from rpsim.validation.mutation.places import ADR
 from rpsim.validation.mutation.score import score
 from rpsim.validation.mutation.shown import Shown
 from rpsim.validation.mutation.step_score import score_primitives

@@ -151,7 +151,7 @@ def _lives(name: str, place: Place, lives: int, life: Life) -> Trial:
 
 
 def _executed(name: str, ask: Ask, all_ways: frozenset[str]) -> Trial:
-    """Each instant is a run of its own: a place beside all others, and in one of them alone (``places.usual_place``)."""
+    """Each instant is a run of its own: a trial is in one place alone (``usual_place``), and counts by itself."""
     return Trial(name, ask, all_ways, name, dear=True)
 
 

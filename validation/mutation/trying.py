@@ -82,8 +82,8 @@ class Load:
     work: str = ""
 
     def fits(self, scheme: type[Scheme]) -> bool:
-        """Whether a scheme can be given this load: one of registers, transactions on them, or heaps, or a structure, with
-        room for a value.
+        """Whether a scheme can be given this load: one of registers, transactions on them, heaps, or a structure, which
+        has room for a value.
         """
         most_bytes = scheme.limits.value_bytes
         if most_bytes is not None and parse_bytes(self.value) > most_bytes:
@@ -160,8 +160,9 @@ class Load:
 
 
 def power_of(scheme: type[Scheme], *, again: bool = False) -> str | None:
-    """The power failure that ends all machines beside clients, or the client's machine where that has what is read; None
-    if the scheme says that it may not suffer it, or has no machine beside clients.
+    """The power failure that ends all machines beside clients, or the client's machine where that has what is read.
+
+    None if the scheme says that it may not suffer it, or has no machine beside clients.
 
     ``again``: and once more in recovery.
     """
