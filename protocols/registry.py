@@ -90,18 +90,23 @@ def scheme(name: str) -> type[Scheme]:
     return kind if parsed.plain and kind.complete() else _composed(kind, parsed, name)
 
 
-def small_options(kind: type[Scheme]) -> dict[str, str]:
-    """The options that a scheme declares for small runs and that its name leaves open."""
+def small_options(kind: type[Scheme] | type[Mode]) -> dict[str, str]:
+    """The options that a scheme, or a mode, declares for small runs and that its name leaves open."""
     declared = {name: one.small for name, one in kind.options.items() if name not in kind.chosen}
     return {name: Option.write(value) for name, value in declared.items() if value is not None}
 
 
 def small(kind: type[Scheme]) -> type[Scheme]:
     """A scheme as small runs have it, in which what is rare otherwise comes."""
-    if not (chosen := small_options(kind)):
+    chosen = small_options(kind)
+    mode = getattr(kind, "mode", None)
+    chosen_of_mode = {} if mode is None else small_options(mode)
+    if not chosen and not chosen_of_mode:
         return kind
     parsed = parse_name(kind.name)
-    return scheme(str(replace(parsed, system=replace(parsed.system, options={**parsed.system.options, **chosen}))))
+    system = replace(parsed.system, options={**parsed.system.options, **chosen})
+    on = parsed.mode and replace(parsed.mode, options={**parsed.mode.options, **chosen_of_mode})
+    return scheme(str(replace(parsed, system=system, mode=on)))
 
 
 def is_more_than_listed(name: str) -> bool:

@@ -84,7 +84,7 @@ BATCH = Option(
     text="how many operations are one transaction",
 )  # fmt: skip
 OPLOG = Option(
-    "posted", choices=("posted", "awaited"),
+    "posted", choices=("posted", "awaited"), small="awaited",
     source="section 3.3 wants it in the NVM; table 3's queue takes less than a round trip, so it is not awaited",
     text="whether an operation returns when its record is posted, or when that has completed",
 )  # fmt: skip

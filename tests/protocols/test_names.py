@@ -253,6 +253,8 @@ def test_a_share_is_a_percentage_and_none_above_all():
         ("tailwind[segment=100]", "tailwind[segment=100, backups=2]"),
         ("tailwind over wflush", "tailwind[backups=2, segment=3] over wflush"),
         ("saw", "saw"),
+        ("queue on rnvm-rcb[batch=4]", "queue on rnvm-rcb[batch=4, oplog=awaited]"),
+        ("queue on rnvm-rcb[oplog=posted]", "queue on rnvm-rcb[oplog=posted]"),
     ],
 )
 def test_a_small_run_takes_the_options_that_a_name_leaves_open(name, as_small):

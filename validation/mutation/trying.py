@@ -18,6 +18,7 @@ from ...protocols.objects import REGISTERS
 from ...protocols.scheme import Scheme
 from ...scenarios.arguments import RoleFields, YcsbFields
 from ...scenarios.build import Draft
+from ...scenarios.history import Operation
 from ...scenarios.run.experiment import run_variant
 from ...scenarios.run.inject import instants
 from ...scenarios.schema.faults import IN_RECOVERY, kinds_of
@@ -53,7 +54,7 @@ ALLOCATOR = "allocator"
 RETURNS = "everybody returns"
 """The broken way where a client, a survivor of a fault, or a reader after it, never comes to an end."""
 SERVED = "every operation is ok"
-"""The broken way where an operation ends with ``fail``, or with ``info``: asked where nothing fails."""
+"""The broken way where an operation is refused: asked where nothing fails."""
 
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 UNFIT = Shown(frozenset(), exhaustive=False)
@@ -375,13 +376,21 @@ def _executed(
             failure = failure or error
             continue
         broken.update(map(str, wrong), () if aftermath.finished else (RETURNS,))
-        if any(operation.outcome in ("fail", "info") for operation in aftermath.result.history.operations):
+        if any(map(_is_refused, aftermath.result.history.operations)):
             broken.add(SERVED)
         if not broken.isdisjoint(kept):
             break
     if failure is not None and broken.isdisjoint(kept):
         raise failure
     return Shown(frozenset(broken))
+
+
+def _is_refused(operation: Operation) -> bool:
+    """Whether an operation ends with ``fail`` or ``info``, or a client's allocation, which has a length, with nothing:
+    heaps have room for all. A reader takes out what is left, until nothing is.
+    """
+    nothing = operation.f == "alloc" and operation.argument is not None and operation.result is None
+    return nothing or operation.outcome in ("fail", "info")
 
 
 def _single(scenario: Scenario) -> tuple[Scenario, Variant]:
