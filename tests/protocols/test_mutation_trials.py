@@ -65,6 +65,7 @@ def test_a_testbed_whose_domain_keeps_what_an_adapter_has_accepted_is_a_place_of
     """A plain WRITE that was acknowledged is lost elsewhere, so nothing of such a scheme is kept there."""
     queue, clover = scheme("queue on rnvm-rcb"), scheme("clover")
     assert [TESTBED.has(kind) for kind in (Saw, queue, clover, scheme("tailwind"))] == [False, True, True, False]
+    assert [ADR.has(kind, long=True) for kind in (Saw, queue)] == [True, False] and ADR.has(queue)
     assert [usual_place(kind) for kind in (Saw, queue)] == [ADR, TESTBED] and usual_place(Saw, AWAY) == AWAY
     made = {"platform": "rnvm-testbed", "domain": "wsp", "ddio": "on", "line_atomicity": "whole"}
     assert TESTBED.settings(queue) == made and "line_atomicity" not in TESTBED.settings(clover)

@@ -27,12 +27,13 @@ class Place:
     def __str__(self) -> str:
         return f"{self.platform}, ddio {self.ddio}" if self.platform else f"its testbed, {DOMAIN} {self.domain}"
 
-    def has(self, scheme: type[Scheme]) -> bool:
+    def has(self, scheme: type[Scheme], *, long: bool = False) -> bool:
         """Whether a scheme is tried there: where its memory is, or in the place of the first one that has it; on the
-        machines of its paper if their domain may be that.
+        machines of its paper if their domain may be that, and in ``long`` runs there alone, since elsewhere it loses so
+        much that most images are of what it does not keep.
         """
         if self.platform:
-            return fits(scheme, self.platform) or self == ADR
+            return (fits(scheme, self.platform) or self == ADR) and not (long and TESTBED.has(scheme))
         name = testbed(scheme.paper)
         known = None if name is None or not fits(scheme, name) else platform_settings(name).get(DOMAIN)
         return known is not None and self.domain in known.values

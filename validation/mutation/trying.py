@@ -39,6 +39,8 @@ MOST_STATES = 8_000
 """The limit for a scheme without a fault, explored once: only a run seen in full shows which ways it keeps."""
 FEWER_STATES = MOST_STATES // 8
 """The same in further schedules, once one was not seen in full: nothing counts as kept there, whatever they show."""
+SHORT = 6
+"""Runs of so many operations are short."""
 RUNS = 2_000
 """At most this many runs with a fault of one of several machines are made."""
 FEWER_RUNS = 600
@@ -206,7 +208,7 @@ def of_power(
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         fault = power_of(scheme, again=again)
-        if fault is None or not load.fits(scheme) or not place.has(scheme):
+        if fault is None or not load.fits(scheme) or not place.has(scheme, long=load.operations > SHORT):
             return UNFIT
         scenario, variant = _single(load.scenario(scheme, fault, place))
         broken: set[str] = set()
@@ -421,7 +423,7 @@ def of_lives(place: Place, lives: int, life: Life) -> Ask:
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
         broken: set[str] = set()
-        if scheme.model not in REGISTERS or not place.has(scheme):
+        if scheme.model not in REGISTERS or not place.has(scheme, long=True):
             return UNFIT
         for seed in range(lives):
             broken.update(_lived(scheme, place, seed, life))
