@@ -74,6 +74,15 @@ def test_a_testbed_whose_domain_keeps_what_an_adapter_has_accepted_is_a_place_of
     assert str(TESTBED) == "its testbed, domain wsp" and str(ADR) == "optane-adr, ddio on"
 
 
+def test_a_structure_that_is_watched_has_the_small_batches_and_logs_of_any():
+    """Executed anew it is no structure of the class that is known here: no trial came to a batch's end."""
+    queue = scheme("queue on rnvm-rcb over ibta-flush-persistent")
+    assert ADR.has(queue, long=True)  # where the primitive keeps what was acknowledged
+    with watched(queue) as (same, _):
+        made = Load("update-only", 1, 1, "16 B").scenario(same, "server[0] power", ADR).variants()[0]
+    assert "rnvm-rcb[batch=4, " in made.scheme and "log=2048 B" in made.scheme
+
+
 @pytest.mark.long
 def test_a_queue_keeps_on_its_testbed_what_was_acknowledged_and_a_fault_is_found_there():
     queue = scheme("queue on rnvm-rcb[oplog=awaited]")

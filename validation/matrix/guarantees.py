@@ -16,7 +16,7 @@ from ...scenarios.schema.load import load_scenario
 from ...scenarios.schema.schema import Scenario
 from ...scenarios.schema.workloads import Ycsb
 from ...scenarios.ycsb import DELETE
-from .structures import STRUCTURES, fitted
+from .structures import OPERATIONS_EACH, STRUCTURES, fitted
 
 QUICK = ("vary.ddio=[on]",)
 """Settings that make a first look smaller: fewer platforms. Smaller runs would find less, and vary with the seed."""
@@ -141,6 +141,8 @@ def fitted_to(kind: type[Scheme], name: str, fault: str) -> tuple[str, ...]:
             rounds = (f"options={json.dumps(chosen)}", *rounds)
     if kind.model == "txn":
         rounds = (_on_two_objects(scenario, reads=name != SEVERAL), *rounds)
+    if kind.model == "allocator":
+        rounds = (_allocations(scenario), *rounds)
     fits = most is None or most >= scenario.workload.value_bytes
     return rounds if fits else (*rounds, f"workload.value={most} B")
 
@@ -155,6 +157,15 @@ def _on_two_objects(scenario: Scenario, *, reads: bool) -> str:
     given |= {"step_reads": 0.5 if reads else 0, "operations": workload.operations // 2}
     given |= {} if reads else {"order": workload.order}
     return f"workload={json.dumps(given | {'value': f'{workload.value_bytes} B'})}"
+
+
+def _allocations(scenario: Scenario) -> str:
+    """The setting that makes a scenario's operations allocations and frees of one heap; as few as a structure's."""
+    workload = scenario.workload
+    assert isinstance(workload, Ycsb)
+    given = {"kind": "mix", "shares": {"alloc": 0.6, "free": 0.4}, "keys": 1, "amount": workload.value_bytes}
+    given |= {"operations": min(workload.operations, OPERATIONS_EACH), "value": f"{workload.value_bytes} B"}
+    return f"workload={json.dumps(given)}"
 
 
 def quickly(kind: type[Scheme], name: str) -> tuple[str, ...]:

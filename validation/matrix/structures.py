@@ -9,7 +9,7 @@ from ...protocols.failures import CLIENT, POWER
 from ...protocols.guarantees import NO_FAULT
 from ...protocols.objects import TAKES_OUT, TRANSACTIONAL, verbs
 from ...protocols.scheme import Scheme
-from ...protocols.structures.structure import Structure
+from ...scenarios.arguments import OutageFields
 from ...scenarios.schema.faults import IN_RECOVERY
 
 STRUCTURES = "structures"
@@ -24,7 +24,7 @@ NOTHING_FAILS = ("crash.schedules=96", "crash.perturb=[pauses, hardware]")
 """Settings where nothing fails: so many schedules that a reader meets a writer in some of them, whatever the seed."""
 BATCH, LOG_PAGES = 4, 32
 """Batches and rings (in pages of the structure) of which a run has several, and laps."""
-AWAY = {"core": "server[0] core 1", "at": "5 us", "for": "10 us"}
+AWAY: OutageFields = {"core": "server[0] core 1", "at": "5 us", "for": "10 us"}
 """The core of the first log's thread is away: an idle one flushes a log before its writer knows that it has come."""
 _BENCHMARKS = {"accounts": "smallbank", "txn": "tatp"}
 _CUSTOMERS, _LEAST = {"smallbank": 4, "tatp": 2}, 2
@@ -67,10 +67,10 @@ def processes(kind: type[Scheme], most: int = 2) -> int:
 
 def options(kind: type[Scheme]) -> dict[str, Any]:
     """Small batches and logs, where its mode has them and its name does not say how large they are."""
-    mode = getattr(kind, "mode", None)
-    if mode is None or not issubclass(kind, Structure):
+    mode, algorithm = getattr(kind, "mode", None), getattr(kind, "algorithm", None)
+    if mode is None or algorithm is None:  # no structure; one that is executed anew is none of the class known here
         return {}
-    small = {"batch": BATCH, "log": f"{LOG_PAGES * kind.algorithm.page_bytes} B"}
+    small = {"batch": BATCH, "log": f"{LOG_PAGES * algorithm.page_bytes} B"}
     return {name: value for name, value in small.items() if name in mode.options and name not in mode.chosen}
 
 
@@ -81,19 +81,29 @@ def logged(kind: type[Scheme]) -> bool:
     return "log" in getattr(getattr(kind, "mode", None), "options", {})
 
 
+def derived(kind: type[Scheme], fault: str) -> bool:
+    """Whether the fault ends the power of the machine that has the structure: one run gives every image."""
+    return POWER in fault.split() and fault.startswith(CLIENT) == kind.role_types[CLIENT].hosts
+
+
+def outages(kind: type[Scheme], fault: str) -> list[OutageFields]:
+    """Cores that are away for a while: where a log is replayed and the fault is derived."""
+    return [AWAY] if logged(kind) and derived(kind, fault) else []
+
+
 def fitted(kind: type[Scheme], fault: str) -> tuple[str, ...]:
     """The settings of the scenario for a structure and a fault."""
     nothing, again = fault.strip() in (NO_FAULT, "none"), fault.endswith(IN_RECOVERY)
     hosted = kind.role_types[CLIENT].hosts
-    derived = POWER in fault.split() and fault.startswith(CLIENT) == hosted
     how = NOTHING_FAILS if nothing else ()
     chosen = options(kind)
-    if logged(kind) and derived:
-        how = (*how, "vary.line_atomicity=[whole]", f"outages={json.dumps([AWAY])}")
+    if away := outages(kind, fault):
+        how = (*how, "vary.line_atomicity=[whole]", f"outages={json.dumps(away)}")
     count = processes(kind)
     pair = verbs(kind.operations)
     whole = TAKEN if pair is not None and pair[1] in TAKES_OUT else OPERATIONS_EACH
-    operations = whole if hosted or (not again and (nothing or derived)) else FEWER  # of few nothing may leave a host
+    many = hosted or (not again and (nothing or derived(kind, fault)))  # of few nothing may leave a host
+    operations = whole if many else FEWER
     if again:
         how = (*how, "crash.images=65536")
     return (

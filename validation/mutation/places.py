@@ -29,11 +29,12 @@ class Place:
 
     def has(self, scheme: type[Scheme], *, long: bool = False) -> bool:
         """Whether a scheme is tried there: where its memory is, or in the place of the first one that has it; on the
-        machines of its paper if their domain may be that, and in ``long`` runs there alone, since elsewhere it loses so
-        much that most images are of what it does not keep.
+        machines of its paper if their domain may be that. In ``long`` runs it is tried there alone, since elsewhere it
+        loses so much that most images are of what it does not keep, unless a primitive of choice keeps it.
         """
         if self.platform:
-            return (fits(scheme, self.platform) or self == ADR) and not (long and TESTBED.has(scheme))
+            elsewhere = not long or scheme.over is not None or not TESTBED.has(scheme)
+            return elsewhere and (fits(scheme, self.platform) or self == ADR)
         name = testbed(scheme.paper)
         known = None if name is None or not fits(scheme, name) else platform_settings(name).get(DOMAIN)
         return known is not None and self.domain in known.values

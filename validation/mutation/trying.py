@@ -132,6 +132,7 @@ class Load:
             workload=drawn,
             options=structures.options(scheme),
             crash={"fault": fault},
+            outages=structures.outages(scheme, fault),
         ).build()
 
     def _transactions(self) -> dict[str, Any]:
