@@ -3,7 +3,7 @@
 import pytest
 
 from rpsim.protocols.naming import Option
-from rpsim.protocols.registry import schemes
+from rpsim.protocols.registry import scheme, schemes
 from rpsim.protocols.scheme import Role, Scheme
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.schema.load import load_scenario
@@ -136,3 +136,13 @@ def test_a_log_of_slots_comes_round():
     kind = schemes()["wflush-rpc"]
     writes = 120 // 2 // 4  # of each of four processes
     assert writes > 2 * kind.option("slots")
+
+
+@pytest.mark.parametrize("fault", ["no fault", "server[0] power", "server[0] power in recovery", "client[0] process"])
+def test_an_allocator_is_asked_for_blocks_of_one_heap(fault):
+    kind = scheme("two-tier")
+    name = scenario_of(fault, kind)
+    chosen = ("schemes=[two-tier]", f"crash.fault={fault}", *fitted_to(kind, name, fault))
+    workload = load_scenario(file_of(name), overrides=chosen).workload
+    assert workload.shares == {"alloc": 0.6, "free": 0.4} and workload.keys == 1 and workload.operations <= 30
+    assert workload.amount == workload.value_bytes
