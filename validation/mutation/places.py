@@ -9,44 +9,58 @@ from typing_extensions import override
 from ...models.profiles.platform import platform_settings
 from ...protocols.scheme import Scheme
 from ..matrix import structures
+from ..matrix.guarantees import machines
 from ..matrix.testbeds import fits, fitting, testbed
 
-DOMAIN = "domain"
-WSP = "wsp"
+DOMAIN, WSP = "domain", "wsp"
+ANY = "any-server"
+"""The platform that may have any domain."""
+
+
+def premise(scheme: type[Scheme]) -> str | None:
+    """The machines of its paper, if all that their adapters have accepted may last; else None.
+
+    That is what such papers presume. On other platforms a plain WRITE that was acknowledged is lost, so that nothing of
+    the scheme is kept there.
+    """
+    name = testbed(scheme.paper)
+    if name is None or not fits(scheme, name) or DOMAIN not in platform_settings(name):
+        return None
+    return name if WSP in platform_settings(name)[DOMAIN].values else None
 
 
 @dataclass(frozen=True)
 class Place:
-    """A platform with its DDIO; without a ``platform``, the machines of the scheme's paper in the ``domain``."""
+    """A platform with its DDIO; without a ``platform``, one in which all that an adapter has accepted lasts."""
 
     platform: str = ""
     ddio: str = "on"
-    domain: str = ""
 
     @override
     def __str__(self) -> str:
-        return f"{self.platform}, ddio {self.ddio}" if self.platform else f"its testbed, {DOMAIN} {self.domain}"
+        return f"{self.platform}, ddio {self.ddio}" if self.platform else f"{DOMAIN} {WSP}"
 
     def has(self, scheme: type[Scheme], *, long: bool = False) -> bool:
-        """Whether a scheme is tried there: where its memory is, or in the place of the first one that has it; on the
-        machines of its paper if their domain may be that. In ``long`` runs it is tried there alone, since elsewhere it
-        loses so much that most images are of what it does not keep, unless a primitive of choice keeps it.
+        """Whether a scheme is tried there: where its memory is, or in the place of the first one that has it.
+
+        Where all that is accepted lasts, a scheme is tried whose paper presumes that, or which has several machines. In
+        ``long`` runs the former is tried there alone, unless a primitive of choice keeps what it writes: elsewhere it
+        loses so much that most images are of what it does not keep.
         """
-        if self.platform:
-            elsewhere = not long or scheme.over is not None or not TESTBED.has(scheme)
-            return elsewhere and (fits(scheme, self.platform) or self == ADR)
-        name = testbed(scheme.paper)
-        known = None if name is None or not fits(scheme, name) else platform_settings(name).get(DOMAIN)
-        return known is not None and self.domain in known.values
+        if not self.platform:
+            return premise(scheme) is not None or (machines(scheme) > 1 and fits(scheme, ANY))
+        if long and scheme.over is None and premise(scheme) is not None:
+            return False
+        return fits(scheme, self.platform) or self == ADR
 
     def settings(self, scheme: type[Scheme]) -> dict[str, str]:
         """What is set there for a scheme: the ``platform`` and its switches.
 
         Lines tear as wholes where a log's records have checksums, as in the matrix (``structures.logged``).
         """
-        name = fitting(scheme, [self.platform])[0] if self.platform else testbed(scheme.paper)
-        assert name is not None, f"{scheme.name} is tried on a testbed that it has not"
-        asked = {"ddio": self.ddio, DOMAIN: self.domain, "line_atomicity": "whole" if structures.logged(scheme) else ""}
+        name = fitting(scheme, [self.platform])[0] if self.platform else premise(scheme) or ANY
+        asked = {"ddio": self.ddio, DOMAIN: "" if self.platform else WSP}
+        asked["line_atomicity"] = "whole" if structures.logged(scheme) else ""
         known = platform_settings(name)
         return {"platform": name} | {key: value for key, value in asked.items() if value and key in known}
 
@@ -55,14 +69,15 @@ ADR, EADR = Place("optane-adr"), Place("optane-eadr")
 """Of these the first one is where whoever needs other memory is tried, on a platform that has it, and nowhere else."""
 AWAY = Place("optane-adr", "off")
 """DDIO off: what an adapter brings goes to the memory, not to a cache."""
-TESTBED = Place(domain=WSP)
-"""All that the adapter has accepted lasts: the premise of papers whose testbed may have this domain. A plain WRITE that
-was acknowledged is lost on the other platforms, so that nothing of such a scheme is kept there.
-"""
+ACCEPTED = Place()
+"""All that an adapter has accepted lasts: what is lost there, no flush would have kept."""
 
 
 def usual_place(scheme: type[Scheme], otherwise: Place = ADR) -> Place:
-    """Where each instant is a run of its own, a scheme is tried in one place: its testbed if that keeps what an adapter
-    has accepted.
-    """
-    return TESTBED if TESTBED.has(scheme) else otherwise
+    """Where each instant is a run of its own, a scheme is tried in one place: as its paper presumes."""
+    return otherwise if premise(scheme) is None else ACCEPTED
+
+
+def other_place(scheme: type[Scheme]) -> Place | None:
+    """Where a scheme of several machines is tried besides; None where it is tried in one place alone."""
+    return ACCEPTED if premise(scheme) is None and ACCEPTED.has(scheme) else None

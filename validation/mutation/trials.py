@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from .places import ADR, AWAY, EADR, TESTBED, Place
+from .places import ACCEPTED, ADR, AWAY, EADR, Place, other_place, usual_place
 from .shown import Shown, ways
 from .trying import (
     AFTER_CLIENT,
@@ -99,16 +99,16 @@ def trials() -> tuple[Trial, ...]:
     slow = _WAITING["six that wait"]
     alive = frozenset({*map(str, ALIVE), RETURNS, SERVED})
     whole = Trial("nothing fails", of_nobody(_RUNS, SEEDS), alive, "nothing fails")
-    everywhere, few = (TESTBED, ADR, EADR, AWAY), (TESTBED, ADR, EADR)
+    everywhere, few = (ACCEPTED, ADR, EADR, AWAY), (ACCEPTED, ADR, EADR)
     found = [whole, *(_power(*load, place, alone=True) for load in _ALONE.items() for place in everywhere)]
     found += [_power(*load, AWAY, waiting=True) for load in _WAITING.items()]
     found += [_power(*load, place) for load in (six, mixed) for place in everywhere]
     more = (sixteen, *_DELETING.items(), *_THREADS.items())
     found += [_power(*load, place) for load in more for place in few]
-    found += [_power(*mixed, place, schedules=(1, 2)) for place in (TESTBED, ADR)]
+    found += [_power(*mixed, place, schedules=(1, 2)) for place in (ACCEPTED, ADR)]
     found += [_power(*forty, EADR, schedules=(0, 1, 2))]
     found += [*(_lives("lives", place, LIVES, Life()) for place in few)]
-    found += [_lives("longer lives", place, *_LONG) for place in (TESTBED, ADR)]
+    found += [_lives("longer lives", place, *_LONG) for place in (ACCEPTED, ADR)]
     found.append(_power("three that wait", replace(slow, operations=3, keys=1), AWAY, again=True, waiting=True))
     quick = replace(slow, operations=3, keys=1, work="5 us")
     everything = frozenset(map(str, AFTER_SERVER))
@@ -120,13 +120,15 @@ def trials() -> tuple[Trial, ...]:
         ("a server's process", AFTER_SERVER, of_survivors(process_of, short, AFTER_SERVER)),
     ):
         found.append(_executed(name, ask, frozenset({*map(str, conditions), RETURNS})))
-    for reads, mix in ((" while somebody reads", "c"), ("", "update-only")):
-        several = of_machines(Load(mix, 3, 1, "16 B", clients=1), AFTER_SERVER)
-        found.append(_executed(f"one of several machines{reads}", several, ways_of_machines(AFTER_SERVER)))
-    pairs = of_pairs(Load("update-only", 1, 1, "16 B", clients=1), AFTER_SERVER)
-    found.append(_executed("one machine after another", pairs, ways_of_pairs(AFTER_SERVER)))
+    one = Load("update-only", 1, 1, "16 B", clients=1)
+    for where, rest in ((usual_place, ""), (other_place, f", {ACCEPTED}")):
+        for reads, mix in ((" while somebody reads", "c"), ("", "update-only")):
+            several = of_machines(replace(one, mix=mix, operations=3), AFTER_SERVER, where)
+            found.append(_executed(f"one of several machines{reads}{rest}", several, ways_of_machines(AFTER_SERVER)))
+        pairs = of_pairs(one, AFTER_SERVER, where)
+        found.append(_executed(f"one machine after another{rest}", pairs, ways_of_pairs(AFTER_SERVER)))
     two = Load("update-only", 3, 1, "16 B")
-    found += [_power("three updates of two", two, place, again=True) for place in (TESTBED, ADR)]
+    found += [_power("three updates of two", two, place, again=True) for place in (ACCEPTED, ADR)]
     return tuple(found)
 
 

@@ -58,6 +58,8 @@ RETURNS = "everybody returns"
 SERVED = "every operation is ok"
 """The broken way where an operation is refused: asked where nothing fails."""
 
+Where = Callable[[type[Scheme]], Place | None]
+"""The place in which a scheme is tried, if it is."""
 Ask = Callable[[type[Scheme], Collection[str]], Shown]
 UNFIT = Shown(frozenset(), exhaustive=False)
 """What a trial shows of a scheme that it does not fit: nothing, so that nothing is kept there."""
@@ -244,7 +246,7 @@ def of_survivors(fault_of: Callable[[type[Scheme]], str | None], load: Load, con
 def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
     """A server's process ends at every instant of a run, and then power fails at every instant, all images.
 
-    Its successor goes on with what recovery has left, where the memory is written past the caches, or on its testbed.
+    Its successor goes on with what recovery has left; the memory is written past the caches, or as its paper presumes.
     """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
@@ -266,13 +268,15 @@ def of_successors(load: Load, conditions: tuple[Condition, ...]) -> Ask:
     return ask
 
 
-def of_machines(load: Load, conditions: tuple[Condition, ...]) -> Ask:
+def of_machines(load: Load, conditions: tuple[Condition, ...], where: Where = usual_place) -> Ask:
     """One of several machines fails at every instant of a run, and comes back with every image, or never.
 
     Power failures and losses are ways of their own (:func:`ways_of_machines`): who keeps nothing when its only server
     is lost may keep all when the power of another machine fails.
     """
-    return _of_faults(lambda scheme: {one: one.split()[1] for one in one_of_several(scheme)}, load, conditions, RUNS)
+    return _of_faults(
+        lambda scheme: {one: one.split()[1] for one in one_of_several(scheme)}, load, conditions, RUNS, where
+    )
 
 
 def one_after_another(scheme: type[Scheme]) -> dict[str, str]:
@@ -289,16 +293,20 @@ def one_after_another(scheme: type[Scheme]) -> dict[str, str]:
     return pairs
 
 
-def of_pairs(load: Load, conditions: tuple[Condition, ...]) -> Ask:
+def of_pairs(load: Load, conditions: tuple[Condition, ...], where: Where = usual_place) -> Ask:
     """One of several machines fails at every instant of a run, and then, at every later one, it or another does.
 
     What is found with each kind of pair is a way of its own (:func:`ways_of_pairs`).
     """
-    return _of_faults(one_after_another, load, conditions, FEWER_RUNS)
+    return _of_faults(one_after_another, load, conditions, FEWER_RUNS, where)
 
 
 def _of_faults(
-    faults_of: Callable[[type[Scheme]], dict[str, str]], load: Load, conditions: tuple[Condition, ...], most: int
+    faults_of: Callable[[type[Scheme]], dict[str, str]],
+    load: Load,
+    conditions: tuple[Condition, ...],
+    most: int,
+    where: Where,
 ) -> Ask:
     """Faults of one of several machines, each with the way in which it breaks what it does.
 
@@ -306,12 +314,12 @@ def _of_faults(
     """
 
     def ask(scheme: type[Scheme], kept: Collection[str]) -> Shown:
-        faults = faults_of(scheme)
-        if not faults or not load.fits(scheme):
+        faults, place = faults_of(scheme), where(scheme)
+        if not faults or place is None or not load.fits(scheme):
             return UNFIT
         broken: set[str] = set()
         for fault, how in faults.items():
-            walk = Walk(*_single(load.scenario(scheme, fault, usual_place(scheme))))
+            walk = Walk(*_single(load.scenario(scheme, fault, place)))
             walk.most = most
             for state in walk.states(walk.instants):
                 for condition, breach in judge_state(state, conditions).items():
