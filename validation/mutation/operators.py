@@ -152,7 +152,9 @@ def _of_expression(tree: ast.Module, where: str, statement: ast.stmt, node: ast.
         return Change(operator, where, statement.lineno, text, partial(_replaced, tree, node, by))
 
     if _is_checksum(node):
-        yield change("trust", ast.unparse(node), ast.Constant(True))
+        computed = isinstance(node, ast.YieldFrom)  # by a thread: it still is, and a generator stays one
+        trusted = ast.BoolOp(ast.Or(), [node, ast.Constant(True)]) if computed else ast.Constant(True)
+        yield change("trust", ast.unparse(node), trusted)
     if isinstance(node, ast.BinOp) and _is_flip(node):
         yield change("lose", f"{ast.unparse(node)} in {ast.unparse(statement).splitlines()[0]}", node.right)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
