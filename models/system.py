@@ -12,6 +12,7 @@ from typing import Any, Literal
 import simpy
 
 from ..sim.clock import Clock
+from ..sim.onlooker import Onlooker
 from ..sim.streams import Streams
 from ..sim.trace import Trace
 from .cpu.channel import CompletionChannel
@@ -185,11 +186,12 @@ class Node:
         """Whether it has no power."""
         return self.nic.off_ps <= self.system.clock.now_ps
 
-    def power_on(self, line: Callable[[int, int], bytes]) -> None:
+    def power_on(self, line: Callable[[int, int], bytes], onlooker: Callable[[int], Onlooker] | None = None) -> None:
         """Power is back: the machine is as new, but for memory that lasts, which holds what ``line`` says.
 
         ``line`` is called with a device's number before the failure and a line of it, when that is first looked at, for
         every device that is traced; others hold zeros. Devices get new numbers: the trace keeps both lives apart.
+        ``onlooker`` says, for the former number, who is told what is looked at of a device.
         """
         before, adapter = self.devices, self.nic
         self._lost += (socket for process in self._processes.values() for socket in process.sockets)
@@ -200,7 +202,7 @@ class Node:
         for old, new in zip(before, self.devices, strict=True):
             new.traced = old.traced
             if old.traced:
-                new.space.restore(partial(line, old.number))
+                new.space.restore(partial(line, old.number), None if onlooker is None else onlooker(old.number))
         self._lost = [socket for socket in self._lost if not socket.peer.reset]
         for socket in self._lost:
             socket.power_is_back()

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from .onlooker import Onlooker
+
 PAGE_BYTES = 4096
 LINE_BYTES = 64
 READS = 1 << 62
@@ -94,6 +96,7 @@ class ByteSpace:
         """Runs of reads in the inbox that nothing has met so far."""
         self._room = ROOM
         self._source: Callable[[int], bytes | None] | None = None
+        self.onlooker: Onlooker | None = None
         self._known: set[int] = set()
         self._copied: dict[int, int] = {}
         """Lines that have been copied before anybody touched them: of which line each has what the source says."""
@@ -316,6 +319,8 @@ class ByteSpace:
             self.poke(address, self.peek(source, length))
             return
         known, copied = self._known, self._copied
+        if self.onlooker is not None:
+            self.onlooker.copied()
         for line in lines(address, length):
             start = max(address, line * LINE_BYTES)
             end = min(address + length, (line + 1) * LINE_BYTES)
@@ -354,6 +359,8 @@ class ByteSpace:
             raise IndexError(f"read of {length} bytes at {address:#x} is outside of {self.size_bytes} bytes")
         if self._source is not None:
             self._fetch(address, length)
+            if self.onlooker is not None:
+                self.onlooker.looked(address, length)
         offset = address % PAGE_BYTES
         if offset + length <= PAGE_BYTES:
             page = self._pages.get(address // PAGE_BYTES)
@@ -386,15 +393,17 @@ class ByteSpace:
                 offset = start % PAGE_BYTES
                 page[offset : offset + len(content)] = content
 
-    def restore(self, source: Callable[[int], bytes]) -> None:
-        """Forget everything; from now on each line is what ``source(line)`` says when it is first touched."""
+    def restore(self, source: Callable[[int], bytes], onlooker: Onlooker | None = None) -> None:
+        """Forget everything; from now on each line is what ``source(line)`` says when it is first touched, and
+        ``onlooker`` is told what is looked at.
+        """
         self._pages.clear()
         self._inbox.clear()
         self._reads.clear()
         self._known.clear()
         self._copied.clear()
         self._computed.clear()
-        self._source = source
+        self._source, self.onlooker = source, onlooker
 
     def compute(self, address: int, length: int, source: Callable[[int], bytes]) -> None:
         """Let each line of a range be what ``source(line)`` says when it is first touched: contents that are computed

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ...sim.collector import seldom_collecting
 from ...sim.errors import InputError, Mistake
 from ...sim.jobs.runner import Workers, report
 from .progress import performed
@@ -91,7 +93,8 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
         scenario = load_scenario(scenario, job.overrides, job.seed)
     variant = scenario.variants()[job.index]
     try:
-        return _performed(job, scenario, variant, progress)
+        with seldom_collecting() if job.crash else nullcontext():  # at whose end nothing is left but the outcome
+            return _performed(job, scenario, variant, progress)
     except Exception as error:  # of an InputError nobody shows the note
         error.add_note(f"in {variant.scheme} on {variant.label}, {scenario.crash.fault}, seed {scenario.seed}")
         raise

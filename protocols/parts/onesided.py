@@ -8,7 +8,7 @@ its completion is taken when it comes, and only then is its buffer used again, s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from ...models.cpu import CrcOf, Deadline, Thread
@@ -31,6 +31,7 @@ from ...models.verbs import (
     Status,
     WorkCompletion,
 )
+from ...sim.onlooker import Fetched
 
 Code = Generator[Any, Any, Any]
 
@@ -82,15 +83,19 @@ class Door:
 class Posted:
     """A request that has been posted."""
 
-    __slots__ = ("buffer", "completion", "dropped", "length", "opcode", "qp", "succeeded", "turn", "wr_id")
+    __slots__ = ("buffer", "completion", "dropped", "length", "opcode", "qp", "succeeded", "there", "turn", "wr_id")
 
-    def __init__(self, wr_id: int, qp: QueuePair, opcode: Opcode, buffer: int | None, length: int) -> None:
+    def __init__(
+        self, wr_id: int, qp: QueuePair, opcode: Opcode, buffer: int | None, length: int, there: int = 0
+    ) -> None:
         self.wr_id = wr_id
         self.qp = qp
         self.opcode = opcode
         self.buffer = buffer
         """Its buffer in the requester's memory; None where it has none (FLUSH, inline data)."""
         self.length = length
+        self.there = there
+        """The address in the responder's memory."""
         self.completion: WorkCompletion | None = None
         """Its completion; made up, with success, for an unsignalled one when a later one of its queue pair completes.
         """
@@ -238,7 +243,7 @@ class Poster:
                 yield from self.thread.store(buffer, data)
         self._posted += 1
         work = SendWR(self._posted, opcode, buffer or 0, length, **fields)
-        posted = Posted(self._posted, qp, opcode, buffer, length)
+        posted = Posted(self._posted, qp, opcode, buffer, length, work.remote_address)
         try:
             yield from self.thread.post_send(qp, work)
         except (ValueError, OSError):
@@ -309,6 +314,11 @@ class Poster:
             raise VerbsError(request.completion)
         return found
 
+    def looked_at(self, request: Posted) -> Code:
+        """The same of a READ, as :class:`Fetched`: for bytes of which some decide whether others are looked at."""
+        data = yield from self.result(request)
+        return Fetched(data, _given_out(request))
+
     def read_checked(self, qp: QueuePair, address: int, rkey: int, length: int, head: int, crc: CrcOf) -> Code:
         """READ a record of ``length`` bytes and compare the CRC32 of what is behind its first ``head`` bytes with the
         one that these tell (``crc``); returns the record, or None if it has another.
@@ -338,7 +348,7 @@ class Poster:
         for request in requests:
             request.dropped = True
             if request.completion is not None:
-                self._release(request)
+                self._forget(request)
 
     def _take(self, completion: WorkCompletion) -> None:
         """A completion has been polled: it completes its request, and the unsignalled ones before that."""
@@ -364,9 +374,23 @@ class Poster:
         self._completed += 1
         request.completion, request.succeeded, request.turn = completion, succeeded, self._completed
         if request.dropped:
-            self._release(request)
+            self._forget(request)
+
+    def _forget(self, request: Posted) -> None:
+        """Nobody takes the result of a request that is complete."""
+        if request.opcode is _READ and request.succeeded and request.buffer is not None:
+            _given_out(request)
+        self._release(request)
 
     def _release(self, request: Posted) -> None:
         if request.buffer is not None:
             self._free.append(request.buffer)
             request.buffer = None
+
+
+def _given_out(request: Posted) -> Callable[[int, int], None] | None:
+    """Nobody looks at what a READ has fetched but as the returned call is told; None: nobody wants to know."""
+    assert request.qp.peer is not None
+    device, offset = request.qp.peer.end.nic.host.memory.locate(request.there)
+    onlooker = device.space.onlooker
+    return None if onlooker is None else onlooker.claim(offset, request.length)

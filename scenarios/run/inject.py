@@ -24,6 +24,7 @@ from ...models.verbs import CompletedWithError
 from ...protocols.failures import LOST, PROCESS, Failing
 from ...protocols.objects import TAKES_OUT, TRANSACTIONAL
 from ...protocols.scheme import Role
+from ...sim.onlooker import Onlooker
 from ..history import Crash, History, Unread
 from ..schema.schema import Scenario, Variant
 from .draws import Planned
@@ -55,6 +56,8 @@ class Strike:
     """What the memory of the machines holds that come back; needed where one does."""
     compared: Compared | None = None
     """How checksums of that memory are compared; None: by its bytes."""
+    onlooker: Callable[[int], Onlooker] | None = None
+    """Who is told what is looked at of such memory, by the number that its device had before the failure."""
     down_ps: int | None = None
     """How long those machines are away; None: as the scenario's ``crash`` says."""
     restart_ps: int = 0
@@ -318,7 +321,7 @@ class StruckRun:
         roles = [scheme.roles[part.role][part.index] for part in parts]
         line = strike.memory(system)
         for role in roles:
-            role.node.power_on(line)
+            role.node.power_on(line, strike.onlooker)
         if strike.compared is not None:
             self._let_compare([role.node for role in roles], strike.compared)
         for role in roles:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,6 +70,15 @@ class Breach:
         return self.flaw.explanation
 
 
+class Shown(NamedTuple):
+    """What one run has shown, to be counted."""
+
+    recovered: bool
+    finished: bool
+    objects: int
+    violated: tuple[Condition, ...]
+
+
 @dataclass
 class Executed:
     """What the executed instants of one or more schedules showed."""
@@ -99,14 +109,20 @@ class Executed:
     missed: tuple[str, ...] = ()
     """The parts that take no part in a run: nobody is hit if they fail."""
 
-    def add(self, aftermath: Aftermath, breaches: Mapping[Condition, Breach], objects: int) -> None:
-        """One more run and what is wrong with it."""
+    def count(self, shown: Shown) -> None:
+        """One more run that has shown this."""
         self.runs += 1
-        self.recoveries += aftermath.recovered_ps is not None
-        self.unfinished += not aftermath.finished
-        self.verdicts += objects * len(self.conditions)
-        for condition, breach in breaches.items():
+        self.recoveries += shown.recovered
+        self.unfinished += not shown.finished
+        self.verdicts += shown.objects * len(self.conditions)
+        for condition in shown.violated:
             self.violating[condition] = self.violating.get(condition, 0) + 1
+
+    def add(self, aftermath: Aftermath, breaches: Mapping[Condition, Breach], objects: int) -> Shown:
+        """One more run and what is wrong with it; returns what is counted of it."""
+        shown = Shown(aftermath.recovered_ps is not None, aftermath.finished, objects, tuple(breaches))
+        self.count(shown)
+        for condition, breach in breaches.items():
             strikes = breach.state.strikes
             if len(strikes) > 1:
                 at_ps, until_ps = strikes[-1].at_ps, breach.state.until_ps
@@ -116,6 +132,7 @@ class Executed:
             known = self.first.get(condition)
             if known is None or (breach.acknowledged and not known.acknowledged):
                 self.first[condition] = breach
+        return shown
 
     def verdict(self, condition: Condition, timed: bool) -> Verdict:
         """A sample says "violated" or nothing, and so do the timed view and a run without a fault that has no end."""
@@ -266,9 +283,15 @@ def _execute(scenario: Scenario, variant: Variant, found: Executed, progress: Ca
         found.looked_at += len(few)
         found.images = found.images or walk.returns
         found.missed = tuple(dict.fromkeys((*found.missed, *map(str, walk.missed))))
-        for state in walk.states(few):
+        shown: dict[int, Shown] = {}
+
+        def repeats(number: int, shown: dict[int, Shown] = shown) -> None:
+            found.count(shown[number])  # the first of each violation is that of the state before
+
+        for state in walk.states(few, repeats):
             wrong = judge_state(state, conditions, schedule, found.undecided)
-            found.add(state.aftermath, wrong, len(walk.whole.result.initial))
+            shown[state.number] = found.add(state.aftermath, wrong, len(walk.whole.result.initial))
+            del state, wrong  # else the run would still be there when what is young is collected
             progress((schedule + (walk.turn + 1) / len(few)) / schedules)
         found.exhaustive = found.exhaustive and walk.complete and len(few) == len(walk.instants)
         if all(condition in found.first for condition in conditions):

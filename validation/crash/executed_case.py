@@ -55,7 +55,8 @@ class _Tried:
     def __init__(self, scenario: Scenario, variant: Variant, conditions: Sequence[Condition], since_ps: int) -> None:
         self.walk, _ = walk_of(scenario, variant)
         self._conditions = conditions
-        self._states = self.walk.states(at_ps for at_ps in self.walk.instants if at_ps >= since_ps)
+        instants = (at_ps for at_ps in self.walk.instants if at_ps >= since_ps)
+        self._states = self.walk.states(instants, lambda _: None)  # a repeated state violates what the one before does
         self._found: dict[Sought, Breach] = {}
         """The first of each kind, in the order of their states."""
 
@@ -72,6 +73,8 @@ class _Tried:
                 self._found.setdefault(kind, breach)
                 if _is(kind, sought):
                     yield breach
+                del breach
+            del state
 
 
 def _is(kind: Sought, sought: Sought) -> bool:

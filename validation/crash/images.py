@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...models.durability.views import Content, Cut, LineKey, Views
 from ...models.memory.devices import MemoryDevice
@@ -20,6 +20,9 @@ from ...protocols.failures import Failing
 from ...sim.bytespace import Snapshot
 from ...sim.clock import Clock
 from .checksums import Check, Decided, Guarded
+
+if TYPE_CHECKING:
+    from .repeats import Looks
 
 Loaded = Mapping[int, Snapshot]
 """By device: memory at time zero."""
@@ -53,6 +56,12 @@ class Choices:
             return found[wanted]
         return found[0]
 
+    def again(self) -> Choices:
+        """The same prescribed, and the same made so far."""
+        choices = Choices(self._prescribed)
+        choices.made = self.made[:]
+        return choices
+
     def next(self, fixed: int) -> list[int] | None:
         """The choices of the next run, depth first, the first ``fixed`` of them as they were; None behind the last."""
         for turn in reversed(range(fixed, len(self.made))):
@@ -78,10 +87,21 @@ class Image:
     It agrees with all that anybody observed until then: behind the failure too, by answers that were on their way.
     """
 
-    def __init__(self, parts: Iterable[Failing], loaded: Loaded, before: Sequence[Image], choices: Choices) -> None:
-        """``before`` are the images of earlier failures, ``loaded`` is what was there at time zero."""
+    def __init__(
+        self,
+        parts: Iterable[Failing],
+        loaded: Loaded,
+        before: Sequence[Image],
+        choices: Choices,
+        looks: Looks | None = None,
+    ) -> None:
+        """``before`` are the images of earlier failures, ``loaded`` is what was there at time zero. ``looks`` notes
+        when lines are chosen.
+        """
         self.chosen: dict[LineKey, Content] = {}
         """By line, in the order of being looked at."""
+        if looks is not None:
+            looks.chosen = self.chosen
         self._refused: dict[LineKey, _Refused] = {}
         """Lines of which no more is known than that the checksum of their range is another."""
         self._compared: dict[Guarded, bool] = {}
@@ -94,6 +114,7 @@ class Image:
         self._loaded = loaded
         self._before = before
         self._choices = choices
+        self._looks = looks
         self._cut: Cut = {}
         self._old: dict[int, int] = {}
         """The number that a device had before the failure before."""
@@ -118,6 +139,8 @@ class Image:
             found = self.views.contents(key, self.back_ps, self._cut)
             content = self._choices.take(self._clock.now_ps, found)
             self.chosen[key], self._cut = content, content.cut
+            if self._looks is not None:
+                self._looks.touched(key, self._clock.now_ps)
         return content.data
 
     def compare(self, device: int, offset: int, length: int, checksum: int) -> bool | None:
@@ -127,6 +150,8 @@ class Image:
         """
         if device not in self.devices:
             return None
+        if self._looks is not None:
+            self._looks.complete = False
         guarded = Guarded(device, offset, length, checksum)
         if guarded not in self._compared:
             keys = guarded.line_keys()

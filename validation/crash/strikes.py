@@ -17,8 +17,10 @@ from ...scenarios.run.inject import Aftermath, LastArriving, Strike, changes, ru
 from ...scenarios.run.results import RunResult
 from ...scenarios.schema.faults import Fault
 from ...scenarios.schema.schema import Scenario, Variant
+from ...sim.collector import collect_young
 from ...sim.trace import NEVER
 from .images import Choices, Image, views_of
+from .repeats import KnownRuns, Looks
 
 ARRIVALS_AT_MOST = 64
 """How many choices of the packets that arrive are tried at an instant: some five queue pairs with two packets each."""
@@ -67,6 +69,8 @@ class State:
     choices: Choices = field(default_factory=lambda: Choices(()))
     before: Aftermath | None = None
     """The run without the last fault."""
+    number: int = 0
+    """Of the walk's states, counted from its first."""
     until_ps: int | None = None
     """The next instant at which the last fault would leave something else behind; None: there is none in this run."""
 
@@ -101,6 +105,8 @@ class Walk:
         self.runs = 0
         self.complete = True
         """Whether no state was left out, of the instants that were asked for."""
+        self._repeats: Callable[[int], None] | None = None
+        """Who is told of a state that is as one before."""
         self.most: int | None = None
         """How many runs it may take."""
         self.turn = 0
@@ -118,8 +124,13 @@ class Walk:
         """The parts of the first fault that take no part in the run: failing, they hit nobody."""
         return [part for part in self.faults[0].parts if not takes_part(self.whole, self.scenario, part)]
 
-    def states(self, instants: Iterable[int]) -> Iterator[State]:
-        """The states in which the first fault comes at one of these instants, in their order."""
+    def states(self, instants: Iterable[int], repeats: Callable[[int], None] | None = None) -> Iterator[State]:
+        """The states in which the first fault comes at one of these instants, in their order.
+
+        One whose run is known to be the same as that of a state before, whatever else memory holds (:mod:`.repeats`),
+        is not executed where ``repeats`` is given: that is called with the number of the one before.
+        """
+        self._repeats = repeats
         if self._nothing:
             self.runs += 1
             yield State(self.whole, (Strike(self.whole.settled_ps, ()),))
@@ -169,29 +180,43 @@ class Walk:
                         yield replace(state, until_ps=next(iter(instants[number + 1 :]), None)) if turn else state
                     else:
                         yield from self._states(turn + 1, state, self._instants(turn + 1, state), later)
+                    del state
 
     def _images(self, before: State, strike: Strike, fixed: list[int]) -> Iterator[State]:
         """The runs with one more strike, by what is chosen of memory."""
         prescribed: list[int] | None = fixed
+        repeats = self._repeats if len(self.faults) == 1 and self.returns else None
+        known = KnownRuns()
+        collect_young(1)  # with what was known of the strike before
         while prescribed is not None:
             if self.most is not None and self.runs >= self.most:
                 raise _Over
             self.runs += 1
-            state = self._run(before, strike, Choices(prescribed))
-            yield state
-            prescribed = state.choices.next(len(fixed))
+            same = None if repeats is None else known.same(prescribed)
+            if repeats is not None and same is not None:
+                number, choices = same
+                repeats(number)
+            else:
+                collect_young()
+                choices = Choices(prescribed)
+                yield self._run(before, strike, choices, None if repeats is None else known)
+            prescribed = choices.next(len(fixed))
 
-    def _run(self, before: State, strike: Strike, choices: Choices) -> State:
+    def _run(self, before: State, strike: Strike, choices: Choices, known: KnownRuns | None) -> State:
         strikes, images = list[Strike](), list[Image]()
+        looks = None if known is None else Looks()
         for one in (*before.strikes, strike):
             returning = replace(self.faults[0], parts=one.parts).returning
             if returning:
-                images.append(Image(returning, self.whole.result.loaded, tuple(images), choices))
+                images.append(Image(returning, self.whole.result.loaded, tuple(images), choices, looks))
             image = images[-1] if returning else None
-            strikes.append(replace(one, memory=image, compared=None if image is None else image.compare))
+            compared = None if image is None else image.compare
+            strikes.append(replace(one, memory=image, compared=compared, onlooker=None if looks is None else looks.of))
         run = before.aftermath
         aftermath = run_with_faults(self.scenario, self.variant, strikes, self.schedule, departures=run.departures)
-        return State(aftermath, tuple(strikes), choices, run)
+        if known is not None and looks is not None:
+            known.add(images[0], looks, self.runs)
+        return State(aftermath, tuple(strikes), choices, run, self.runs)
 
     def _memory_changes(self, run: Aftermath, fault: FaultInTurn) -> set[int]:
         """The instants of a run at which it changes what memory may hold of the machines that come back."""

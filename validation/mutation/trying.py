@@ -321,7 +321,7 @@ def _of_faults(
         for fault, how in faults.items():
             walk = Walk(*_single(load.scenario(scheme, fault, place)))
             walk.most = most
-            for state in walk.states(walk.instants):
+            for state in walk.states(walk.instants, lambda _: None):  # nothing new comes of a repeated one
                 for condition, breach in judge_state(state, conditions).items():
                     broken.add(way(condition, f"{how}, {manner_of(breach.flaw)}"))
                 if not state.aftermath.finished:

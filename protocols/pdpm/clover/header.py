@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from ....sim.onlooker import Fetched
+
 NODE_BITS, BUFFER_BITS, VERSION_BITS, FLAG_BITS = 6, 26, 8, 16
 VERSIONS = 1 << VERSION_BITS
 WRITING = 1
@@ -83,31 +85,37 @@ class HeaderWord(NamedTuple):
         return cls(Pointer.unpack(pointer), own, flags)
 
 
-class Header(NamedTuple):
-    """A header, from the copy that was read."""
+class Header:
+    """The header at the beginning of a buffer, from the copy that was read; further words are looked at if need be."""
 
-    words: tuple[HeaderWord, ...]
+    __slots__ = ("_copies", "_data", "_first")
+
+    def __init__(self, data: bytes | Fetched, copies: int) -> None:
+        self._data = data
+        self._copies = copies
+        self._first = HeaderWord.unpack(int.from_bytes(data[:WORD], "little"))
 
     @property
     def own(self) -> int:
         """The buffer's GC version."""
-        return self.words[0].own
+        return self._first.own
 
     @property
     def flags(self) -> int:
         """Those of the first word."""
-        return self.words[0].flags
+        return self._first.flags
 
     @property
     def next(self) -> Version | None:
         """The next version; None behind the newest one."""
-        copies = tuple(word.next for word in self.words if word.next is not None)
-        return copies if len(copies) == len(self.words) else None
-
-    @classmethod
-    def unpack(cls, data: bytes, copies: int) -> Self:
-        """The header at the beginning of a buffer."""
-        return cls(tuple(HeaderWord.unpack(int.from_bytes(data[at : at + WORD], "little")) for at in _places(copies)))
+        found, pointer = [], self._first.next
+        for at in _places(self._copies):
+            if at:
+                pointer = HeaderWord.unpack(int.from_bytes(self._data[at : at + WORD], "little")).next
+            if pointer is None:
+                return None
+            found.append(pointer)
+        return tuple(found)
 
 
 def header(own: Version, copy: int, following: Version | None = None, flags: int = 0) -> bytes:
@@ -139,12 +147,17 @@ def pack_shortcut(cursor: ChainCursor | None, copies: int) -> bytes:
     return b"".join(word.to_bytes(WORD, "little") for word in words)
 
 
-def unpack_shortcut(data: bytes, copies: int) -> ChainCursor | None:
+def unpack_shortcut(data: bytes | Fetched, copies: int) -> ChainCursor | None:
     """The same again; the generation modulo ``GENERATIONS``."""
-    words = [int.from_bytes(data[at : at + WORD], "little") for at in _places(copies)]
-    pointers = [Pointer.unpack(word % (1 << _POINTER_BITS)) for word in words]
-    found = tuple(pointer for pointer in pointers if pointer is not None)
-    return ChainCursor(found, words[0] >> _POINTER_BITS) if len(found) == copies else None
+    found, generation = [], 0
+    for at in _places(copies):
+        high, low = divmod(int.from_bytes(data[at : at + WORD], "little"), 1 << _POINTER_BITS)
+        pointer = Pointer.unpack(low)
+        if pointer is None:
+            return None
+        found.append(pointer)
+        generation = generation if at else high
+    return ChainCursor(tuple(found), generation)
 
 
 def _places(copies: int) -> range:

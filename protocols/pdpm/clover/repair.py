@@ -90,5 +90,5 @@ class ChainReader:
         found: list[Header | None] = []
         for one, pointer in zip(posted, version, strict=True):
             data = None if one is None else (yield from self._links.found(one, pointer.node))
-            found.append(None if data is None else Header.unpack(data, self._copies))
+            found.append(None if data is None else Header(data, self._copies))
         return found

@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 from ....models.cpu import Deadline
 from ....models.cpu.smoothing import SmoothedTime
+from ....sim.onlooker import Fetched
 from ...parts.onesided import Posted
 from ..data import Code, Links
 from .header import DELETED, GENERATIONS, UNCOMMITTED, ChainCursor, Header, Pointer, Version, unpack_shortcut
@@ -140,14 +141,14 @@ class Walk:
                 self._time(oldest)
                 raise Aborted
             step = self._under_way.pop(done)
-            data = yield from self._links.poster.result(done)
+            data: Fetched = yield from self._links.poster.looked_at(done)
             if step.version is None or step.pointer is None:
                 shortcut = unpack_shortcut(data, self._copies)
                 if shortcut and shortcut.generation == self._generation and shortcut.version not in self._seen:
                     yield from self._look_at(shortcut.version, along=False)
                 continue
             self._time(step)
-            header = Header.unpack(data, self._copies)
+            header = Header(data, self._copies)
             if not self.is_meant(header, step.pointer):
                 continue
             if header.flags & DELETED:
