@@ -19,6 +19,7 @@ from typing_extensions import Unpack
 
 from ..scenarios.arguments import ScenarioFields
 from ..scenarios.build import Draft, plain
+from ..scenarios.schema.load import explored
 from ..scenarios.schema.schema import Scenario
 from ..sim.errors import InputError, Mistake
 from ..sim.units import parse_duration_ps
@@ -79,7 +80,7 @@ def crash(
     Arguments as for :func:`load`; ``jobs`` processes share the work. The view is adversarial unless the scenario says
     otherwise. Raises InputError for wrong arguments, and for more objects than can be explored.
     """
-    made = load(scenario, set=set, **fields)
+    made = explored(load(scenario, set=set, **fields))
     check_size(made)
     return crash_answer(made, _perform(made, jobs, crash=True))
 

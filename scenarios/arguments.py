@@ -158,6 +158,8 @@ class CrashFields(TypedDict, total=False):
     schedules: int
     perturb: Sequence[str]
     first: int
+    operations: int
+    keys: int
 
 
 class FailureFields(TypedDict, total=False):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..options import OF_SCENARIO, OF_SCENARIOS_ANSWER, SCENARIO, Command, Field, Option
 from .run import answer, page_of, simulate, title, write
+
+if TYPE_CHECKING:
+    from ...scenarios.schema.schema import Scenario
 
 COMMAND = Command(
     "cut the power at every instant: verdicts and smallest counterexamples",
@@ -84,10 +88,20 @@ def main(options: argparse.Namespace) -> int:
     else:
         judged = sum(len(outcome.crash_report.verdicts) for outcome in outcomes)
         paths = {place: f"{target.as_posix()}/{name}" for place, name in names.items()}
-        lines = [*title(scenario), *performance(outcomes), "", *verdicts(outcomes, odd), ""]
+        lines = [*title(scenario), *smaller(scenario), *performance(outcomes), "", *verdicts(outcomes, odd), ""]
         found = findings(outcomes, paths)
         lines += [*found, ""] if found else ["no counterexamples", ""]
         lines += [line for subject, brute in brutes for line in by_brute_force(subject, brute)]
         lines += [*closing(odd, judged, left), "", *footer(target, page_of(options))]
         print("\n".join(lines))
     return 1 if odd or not all(brute.agree for _, brute in brutes) else 0
+
+
+def smaller(scenario: Scenario) -> list[str]:
+    """What is explored of the scenario's workload, where its ``crash`` says that it is not all."""
+    from ..terminal.text import paragraph
+
+    crash = scenario.crash
+    counts = (crash.operations, "operations"), (crash.keys, "keys")
+    few = " on ".join(f"{count:,} {what}" for count, what in counts if count is not None)
+    return [*paragraph(f"explored with {few}, as its crash says; rpsim run has the whole workload", 0, 2), ""] if few else []

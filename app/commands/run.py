@@ -33,7 +33,7 @@ EXPLORED_KEYS = 100_000
 
 def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[JobOutcome], Path]:
     """Load the scenario and perform all its variants; raises InputError before anything is computed or written."""
-    from ...scenarios.schema.load import load_scenario
+    from ...scenarios.schema.load import explored, load_scenario
     from ...sim.jobs.cluster import workers
     from ..terminal.output import folder
     from ..terminal.work import Job, perform_all
@@ -43,6 +43,7 @@ def simulate(options: argparse.Namespace, crash: bool) -> tuple[Scenario, list[J
         overrides += (f"crash.nested={options.nested}",)
     scenario = load_scenario(options.subject, overrides, options.seed)
     if crash:
+        scenario = explored(scenario)
         check_size(scenario, options.subject)
     target = folder(options.out, scenario.name, scenario.resolved(), scenario.seed, options.command)
     variants = len(scenario.variants())

@@ -58,11 +58,14 @@ def performing(
 ) -> Iterator[_Answer]:
     """The same answers, each as soon as it and those before it are there."""
     shares = [0.0] * len(jobs)
-    with bar(description, len(jobs)) as shown, JobRunner(workers) as runner:
+    with bar(description, len(jobs), done=0.0) as shown, JobRunner(workers) as runner:
 
         def advance(number: int, share: float) -> None:
             if share > shares[number]:
                 shown.update(share - shares[number])
                 shares[number] = share
+                if share >= 1 and len(jobs) > 1:
+                    ended = sum(one >= 1 for one in shares)
+                    shown.set_description_str(f"{description}, {ended} of {len(jobs)}")
 
         yield from runner.in_order(function, jobs, advance)

@@ -86,11 +86,13 @@ def perform(job: Job, progress: Progress = report) -> JobOutcome:
 
     Any error says in a note which variant it was.
     """
-    from ...scenarios.schema.load import load_scenario
+    from ...scenarios.schema.load import explored, load_scenario
 
     scenario = job.scenario
     if isinstance(scenario, str):
         scenario = load_scenario(scenario, job.overrides, job.seed)
+    if job.crash:
+        scenario = explored(scenario)
     variant = scenario.variants()[job.index]
     try:
         with seldom_collecting() if job.crash else nullcontext():  # at whose end nothing is left but the outcome

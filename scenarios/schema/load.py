@@ -18,7 +18,7 @@ from ...sim.yaml_source import FieldPath, Source, describe, dotted, parse_yaml, 
 from .known import Context, KnownNames, role_complaints
 from .mistakes import Origin, mistakes
 from .naming import full_names, named
-from .schema import Scenario
+from .schema import EXPLORED_OTHERWISE, Scenario
 
 LIBRARY = FilePath(__file__).parents[1] / "library"
 EXPECTED_ROOT = "a map with scenario, schemes, workload, ..."
@@ -75,6 +75,23 @@ def load_scenario(
     return validate(read_scenario(name_or_path), overrides, seed, known=known)
 
 
+def explored(scenario: Scenario) -> Scenario:
+    """The scenario that runs where its crashes are explored: with as many operations and objects as ``crash`` says.
+
+    Itself where it says nothing of them. Raises InputError where the workload cannot be as small.
+    """
+    data, places = scenario.resolved(), dict[FieldPath, str]()
+    for name in EXPLORED_OTHERWISE:
+        if name in data["crash"]:
+            put_field(f"workload.{name}", data["crash"][name], f"crash.{name}", data, places)
+            places["crash", name] = f"crash.{name}"  # it stays, and says that the workload is smaller
+    if not places:
+        return scenario
+    if scenario.workload.warmup >= data["workload"]["operations"]:
+        data["workload"]["warmup"] = 0
+    return check(data, Origin(Source(dict(data), scenario.name, {}), places))
+
+
 def read_scenario(name_or_path: str) -> Source:
     """The document of a scenario, not validated. Raises InputError, also for a file that is something else."""
     source = read_yaml(find_scenario(name_or_path))
@@ -122,6 +139,7 @@ def check(
 ) -> Scenario:
     """The scenario that plain data describes; raises InputError with all mistakes, also those found ``before``."""
     wrong = list(before)
+    _explore_what_is_set(data, origin.overrides)
     names = (known or KnownNames.shipped()).with_profiles(_profiles(data)).with_composed(named(data))
     full, complaints = full_names(data, names)
     names = names.with_composed(full.values())
@@ -139,6 +157,14 @@ def check(
     if wrong:
         raise InputError(sorted(wrong, key=lambda mistake: (mistake.line is None, mistake.line or 0)))
     return scenario
+
+
+def _explore_what_is_set(data: dict[str, Any], places: Mapping[FieldPath, str]) -> None:
+    """A workload that is set otherwise than in the file is explored as it is, unless ``crash`` is set so as well."""
+    crash = data.get("crash")
+    for name in EXPLORED_OTHERWISE if isinstance(crash, dict) else ():
+        if {("workload",), ("workload", name)} & places.keys() and not {("crash",), ("crash", name)} & places.keys():
+            crash.pop(name, None)
 
 
 def _never_run(scenario: Scenario, expect: Mapping[str, Any], origin: Origin) -> Iterator[Mistake]:

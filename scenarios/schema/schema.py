@@ -38,6 +38,7 @@ from .fields import (
     InstantPs,
     Machines,
     MachineText,
+    Operations,
     PlatformName,
     RateBitsPerS,
     RoleName,
@@ -134,6 +135,10 @@ class Held(FileMap):
     for_ps: InstantPs = Field(alias="for", description="how long each packet stays in the adapter, e.g. '20 us'")
 
 
+EXPLORED_OTHERWISE = ("operations", "keys")
+"""The fields of a workload that ``crash`` may have as well: so many of them where crashes are explored."""
+
+
 class CrashSection(FileMap):
     """Which fault is explored, at which instants, over which crash states."""
 
@@ -162,6 +167,12 @@ class CrashSection(FileMap):
 
     loss_ps: InstantPs | None = Field(
         default=None, alias="loss", description="the time of bounded_loss, e.g. '1 ms'; without it the scheme's"
+    )
+    operations: Operations | None = Field(
+        default=None, description="how many operations are performed where crashes are explored (else all)"
+    )
+    keys: Count | None = Field(
+        default=None, description="how many objects there are where crashes are explored (else all)"
     )
 
     @property
@@ -312,6 +323,22 @@ class Scenario(FileMap):
                         wrong.append(Complaint(found, "crash.loss, how long what is lost had returned", None, where))
             if wrong:
                 raise collect(wrong)
+        return value
+
+    @field_validator("crash", mode="after")
+    @classmethod
+    def _explores_no_more_than_there_is(cls, value: CrashSection, info: ValidationInfo) -> CrashSection:
+        workload, wrong = info.data.get("workload"), []
+        for name in EXPLORED_OTHERWISE:
+            most, fewer = getattr(workload, name, None), getattr(value, name)
+            if workload is None or fewer is None:
+                continue
+            if not isinstance(workload, Ycsb):
+                wrong.append(Complaint(f"{fewer} of a workload of kind {workload.kind}", "ycsb or mix", path=(name,)))
+            elif isinstance(most, int) and fewer > most:
+                wrong.append(Complaint(str(fewer), f"at most the workload's {most:,}", path=(name,)))
+        if wrong:
+            raise collect(wrong)
         return value
 
     def role(self, name: str) -> RoleCount:

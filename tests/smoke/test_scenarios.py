@@ -14,7 +14,14 @@ from rpsim.protocols.registry import scheme
 from rpsim.scenarios.history import Torn
 from rpsim.scenarios.run.workload import initial_values
 from rpsim.scenarios.schema.known import KnownNames, RoleFacts, SchemeFacts
-from rpsim.scenarios.schema.load import load_scenario, scenario_from_data, scenario_names, scenario_title, validate
+from rpsim.scenarios.schema.load import (
+    explored,
+    load_scenario,
+    scenario_from_data,
+    scenario_names,
+    scenario_title,
+    validate,
+)
 from rpsim.scenarios.values import MAX_STAMP, decode_value, encode_value
 from rpsim.sim.errors import InputError
 from rpsim.sim.yaml_source import parse_yaml
@@ -99,6 +106,43 @@ def test_any_switch_of_a_platform_may_vary():
         ("optane-eadr, ddio off, iio_wc off", {"ddio": "off", "iio_wc": "off"}),
         ("optane-eadr, ddio off, iio_wc on", {"ddio": "off", "iio_wc": "on"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "operations", "keys"),
+    [
+        ([], 500, 50),
+        (["workload.operations=2000"], 2000, 50),
+        (["workload.operations=80", "workload.keys=8"], 80, 8),
+        (["crash.operations=30", "workload.operations=60"], 30, 50),
+        (["crash.operations=", "crash.keys="], 2000, 200),
+    ],
+    ids=["the file's", "set as it is", "set smaller", "crash set as well", "no longer"],
+)
+def test_crashes_are_explored_in_a_smaller_workload_unless_one_is_set(overrides, operations, keys):
+    scenario = load_scenario("quickstart", overrides)
+    found = explored(scenario)
+    assert (found.workload.operations, found.workload.keys) == (operations, keys)
+    assert found == explored(found) == explored(scenario_from_data(scenario.resolved(), "quickstart"))
+    assert "workload.operations=2000" not in overrides or scenario.workload.operations == 2000
+
+
+def test_a_workload_that_is_explored_has_no_warm_up_left_to_leave_out():
+    scenario = load_scenario("update-only", ["crash.operations=100"])
+    assert (scenario.workload.warmup, explored(scenario).workload.warmup) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "found"),
+    [
+        ("quickstart", "crash.keys=300", "found '300', expected at most the workload's 200"),
+        ("hotpot-commit", "crash.keys=2", "found '2 of a workload of kind schedule', expected ycsb or mix"),
+    ],
+)
+def test_a_crash_has_no_more_than_the_workload(name, override, found):
+    with pytest.raises(InputError) as error:
+        load_scenario(name, [override])
+    assert found.replace("'", "") in str(error.value).replace("'", "")
 
 
 def test_an_expectation_may_differ_by_variant():

@@ -13,7 +13,7 @@ import pytest
 from rpsim.app.commands.run import title
 from rpsim.app.pages import report
 from rpsim.app.terminal.expected import covers, expected, surprises, unanswered
-from rpsim.app.terminal.progress import bar
+from rpsim.app.terminal.progress import bar, performed
 from rpsim.app.terminal.summary import closing, costs, counterexample, findings, performance, verdicts
 from rpsim.app.terminal.text import table, thousands
 from rpsim.app.terminal.timeline import heading, timeline
@@ -276,6 +276,15 @@ def test_a_bar_ends_at_its_total_though_its_shares_add_up_to_more(monkeypatch):
                 shown.update(0.1)
                 shown.refresh()
             assert shown.n == 1
+
+
+def test_a_bar_over_jobs_says_how_many_have_ended_and_how_long_the_rest_takes(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert performed("crash mine", abs, [-1, -2, -3], 1) == [1, 2, 3]
+    shown = terminal.getvalue().split("\r")
+    assert any("crash mine, 2 of 3  67%" in line and ", left 00:0" in line for line in shown)
+    assert max(map(len, shown)) <= 80
 
 
 class Terminal(StringIO):

@@ -24,7 +24,7 @@ from ...sim.collector import seldom_collecting
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
 from .opaque import WholeTree
-from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere
+from .outcomes import Contents, Outcome, Outcomes, OutcomesElsewhere, Remains
 from .restart import Restart
 from .subjects import (
     REST_WITHIN_PS,
@@ -220,6 +220,14 @@ class Explorer:
         if self._whole is not None:
             return self._tree(subject.targets, contents, families).of(subject.object)
         return OutcomesElsewhere(self._objects[subject.key].outcomes, *self._view(contents, families))
+
+    def newest(self, subject: Subject, at_ps: int) -> Value:
+        """What is read of a subject if everything that had been written at ``at_ps`` has made it."""
+
+        def contents(key: LineKey, at_ps: int, cut: Cut) -> Iterator[Content]:
+            yield Content(self.views.newest(key, at_ps), cut, ())
+
+        return next(self._outcomes(subject).of(Remains(contents, contents, at_ps))).value
 
     def _outcomes(self, subject: Subject) -> Outcomes:
         if subject.together:

@@ -15,7 +15,7 @@ from ...models.durability.views import LineKey
 from ...scenarios.history import Value
 from .checksums import Families
 from .nested import OutcomesAgain, Recoveries
-from .outcomes import Contents, Outcome, Outcomes
+from .outcomes import Contents, Outcome, Outcomes, Remains
 from .restart import Decide, Restart, Source
 
 
@@ -77,7 +77,14 @@ class _Share(Outcomes):
 
     @override
     def at(self, at_ps: int) -> Iterator[Outcome]:
-        for outcome in self._whole.at(at_ps):
+        return self._own_of(self._whole.at(at_ps))
+
+    @override
+    def of(self, left: Remains) -> Iterator[Outcome]:
+        return self._own_of(self._whole.tree.of(left))
+
+    def _own_of(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        for outcome in outcomes:
             values: Any = outcome.value
             yield outcome.reading(values[self._own])
 
@@ -92,3 +99,7 @@ class _All(Outcomes):
     @override
     def at(self, at_ps: int) -> Iterator[Outcome]:
         return self._whole.at(at_ps)
+
+    @override
+    def of(self, left: Remains) -> Iterator[Outcome]:
+        return self._whole.tree.of(left)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from ...models.durability.places import PLACES
+from ...models.durability.places import PLACES, Domain
 from ...models.durability.views import LineKey
 from ...protocols.guarantees import Condition, Verdict
 from ...scenarios.build import Draft
@@ -77,7 +77,7 @@ class _Slider:
             "scheme": self.variant.scheme,
             "platform": self.variant.label,
             "title": f"{_words(first)} by client {first.process}, then a power failure",
-            "domain": str(next(iter(self.explorer.restart.domains.values()))),
+            "domain": str(next(iter(self.explorer.restart.domains.values()), Domain.NONE)),
             "operations": [self._operation(operation) for operation in self.run.history.operations],
             "lines": [self._line(turn, key) for turn, key in enumerate(self.lines)],
             "steps": steps,
@@ -174,7 +174,7 @@ class _Slider:
     def _object(self, subject: Subject, at_ps: int) -> dict[str, Any]:
         follows, name = self.followers[subject.key], subject.object
         images = list(islice(self.outcomes[subject.key].at(at_ps), IMAGES + 1))
-        all_made_it = self.explorer.restart.read(name, lambda key: self.explorer.views.newest(key, at_ps))
+        all_made_it = self.explorer.newest(subject, at_ps)
         values = list(dict.fromkeys([*(outcome.value for outcome in images[:2]), all_made_it]))
         values = list(dict.fromkeys([*values, *(outcome.value for outcome in images[:IMAGES])]))
         written = [o.argument for o in self.run.history.operations if o.object == name and o.argument is not None]
