@@ -104,4 +104,8 @@ def smaller(scenario: Scenario) -> list[str]:
     crash = scenario.crash
     counts = (crash.operations, "operations"), (crash.keys, "keys")
     few = " on ".join(f"{count:,} {what}" for count, what in counts if count is not None)
-    return [*paragraph(f"explored with {few}, as its crash says; rpsim run has the whole workload", 0, 2), ""] if few else []
+    return (
+        [*paragraph(f"explored with {few}, as its crash says; rpsim run has the whole workload", 0, 2), ""]
+        if few
+        else []
+    )

@@ -25,7 +25,8 @@ NARROW = 24
 def heading(report: CrashReport, example: Counterexample, tail: str = "") -> list[str]:
     """``client-active on optane-adr, ddio on: no_lost_ack VIOLATED   (412 of 9,731 crash states; ...)``."""
     bad = report.violating_states.get(example.condition, 0)
-    tail = tail or ("smallest below" if example.shrunk else "below as it was found, not made smaller")
+    found = "smallest below" if example.shrunk else "below as it was found, not made smaller"
+    tail = tail or ("a small one below, perhaps not the smallest" if example.stopped else found)
     what = f"{report.scheme} on {report.platform}: {example.condition} VIOLATED"
     window = report.windows_ps.get(example.condition)
     when = ""

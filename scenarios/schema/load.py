@@ -162,7 +162,9 @@ def check(
 def _explore_what_is_set(data: dict[str, Any], places: Mapping[FieldPath, str]) -> None:
     """A workload that is set otherwise than in the file is explored as it is, unless ``crash`` is set so as well."""
     crash = data.get("crash")
-    for name in EXPLORED_OTHERWISE if isinstance(crash, dict) else ():
+    if not isinstance(crash, dict):
+        return
+    for name in EXPLORED_OTHERWISE:
         if {("workload",), ("workload", name)} & places.keys() and not {("crash",), ("crash", name)} & places.keys():
             crash.pop(name, None)
 

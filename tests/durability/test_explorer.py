@@ -13,7 +13,7 @@ from rpsim.protocols.registry import scheme
 from rpsim.scenarios.build import Draft
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.sim.trace import NEVER, Stage
-from rpsim.validation.crash.explore import explore
+from rpsim.validation.crash.explore import explore, slider
 from rpsim.validation.crash.explorer import Explorer
 from rpsim.validation.crash.outcomes import Outcomes
 from rpsim.validation.testing.checks import scenario_of
@@ -206,6 +206,30 @@ class OneLine:
 
     def read(self, object, source, *, decide=None):
         return source((0, 0))[0]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["object by object", "as a whole"])
+@pytest.mark.parametrize("scheme", ["client-active", "efactory"])
+def test_what_is_read_if_all_has_made_it_is_what_a_restart_reads_there(scheme, whole):
+    """Of the tree, which has run most of it: the crash slider asks at every instant."""
+    explorer = Explorer(small_run(scheme, "optane-adr", "off"), whole=whole)
+    before = explorer.restart.runs
+    instants = [at_ps for at_ps, _, _ in explorer.instants()][::10]
+    found = [explorer.newest(subject, at_ps) for at_ps in instants for subject in explorer.subjects()]
+    runs = explorer.restart.runs - before
+    assert found == [
+        explorer.restart.read(subject.object, lambda key, at_ps=at_ps: explorer.views.newest(key, at_ps), whole=whole)
+        for at_ps in instants
+        for subject in explorer.subjects()
+    ]
+    assert runs < len(found) < explorer.restart.runs
+
+
+def test_the_crash_slider_of_machines_without_memory_that_lasts_has_no_domain():
+    found = scenario("rdma-dram", ycsb(4), "pmr-testbed", keys=2)
+    result = run_variant(found, only_variant(found))
+    report = explore(result, found, only_variant(found))
+    assert slider(report, result, found, only_variant(found))["domain"] == "none"
 
 
 class CutShort(Exception):

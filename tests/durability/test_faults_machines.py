@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rpsim.app.main import main
-from rpsim.app.terminal.timeline import timeline
+from rpsim.app.terminal.timeline import heading, timeline
 from rpsim.models.durability.views import Views
 from rpsim.protocols.guarantees import Condition, Verdict
 from rpsim.protocols.registry import schemes
@@ -23,7 +23,7 @@ from rpsim.scenarios.history import Crash, History, Removed
 from rpsim.scenarios.run import waiting
 from rpsim.scenarios.run.experiment import run_variant
 from rpsim.scenarios.run.inject import run_with_fault
-from rpsim.validation.crash import strikes
+from rpsim.validation.crash import executed_case, strikes
 from rpsim.validation.crash.executed import Executed, execute, judge, judge_state
 from rpsim.validation.crash.explore import differences, explore, replay_case
 from rpsim.validation.crash.strikes import Walk
@@ -325,6 +325,17 @@ def test_what_is_executed_for_one_condition_is_not_executed_for_another(monkeypa
     both, both_runs = told({LOST, DURABLE})
     assert nothing == {} and both == {**lost, **durable} and len(both) == 2
     assert max(lost_runs, durable_runs) <= both_runs < lost_runs + durable_runs - exploring
+
+
+def test_a_case_that_would_take_too_many_runs_is_told_before_it_is_the_smallest(monkeypatch):
+    made = failing("two-copies-hasty", "data[0] lost", [put(0, "k0"), get(0, "k0"), put(0, "k0")])
+    smallest = report(made, {LOST}).counterexamples[0]
+    monkeypatch.setattr(executed_case, "TRIED_AT_MOST", 0)
+    found = report(made, {LOST}).counterexamples[0]
+    assert (smallest.stopped, found.stopped) == (False, True) and found.operations >= smallest.operations
+    assert "a small one below, perhaps not the smallest" in " ".join(heading(report(made, {LOST}), found)).replace(
+        "\n", " "
+    )
 
 
 def test_a_run_in_which_nothing_fails_is_made_once(monkeypatch):

@@ -111,13 +111,14 @@ def test_any_switch_of_a_platform_may_vary():
 @pytest.mark.parametrize(
     ("overrides", "operations", "keys"),
     [
-        ([], 500, 50),
-        (["workload.operations=2000"], 2000, 50),
+        ([], 500, 200),
+        (["workload.operations=2000"], 2000, 200),
         (["workload.operations=80", "workload.keys=8"], 80, 8),
-        (["crash.operations=30", "workload.operations=60"], 30, 50),
-        (["crash.operations=", "crash.keys="], 2000, 200),
+        (["crash.operations=30", "workload.operations=60"], 30, 200),
+        (["crash.operations="], 2000, 200),
+        (["crash.keys=50"], 500, 50),
     ],
-    ids=["the file's", "set as it is", "set smaller", "crash set as well", "no longer"],
+    ids=["the file's", "set as it is", "set smaller", "crash set as well", "no longer", "fewer keys"],
 )
 def test_crashes_are_explored_in_a_smaller_workload_unless_one_is_set(overrides, operations, keys):
     scenario = load_scenario("quickstart", overrides)

@@ -109,6 +109,8 @@ class Case:
     evidence: Evidence[Any]
     shrunk: bool = True
     """Whether smaller ones were tried; else it is told as it was found."""
+    stopped: bool = False
+    """Whether not all smaller ones were tried, since it would have taken too long."""
 
     @property
     def violation(self) -> Violated:
@@ -172,6 +174,7 @@ def tell(case: Case) -> Counterexample:
         timeline=rows,
         trace=trace_events(evidence.result, marks=marks_of(rows)),
         shrunk=case.shrunk,
+        stopped=case.stopped,
         case={
             "case": CASE_FORMAT,
             "scheme": case.variant.scheme,

@@ -31,6 +31,9 @@ from .findings import LineFate, TimelineRow
 from .story import lost_lines
 from .subjects import label as named
 
+TRIED_AT_MOST = 400
+"""After how many runs of smaller scenarios, of all conditions, no more of these are tried: a choice, half a minute.
+Where each of thirty operations is needed it would take three thousand."""
 WIRE = "wire"
 """In the place of a line's place: the message has not come so far."""
 _FAILS = {POWER: "loses power", PROCESS: "its process dies", LOST: "is lost for good"}
@@ -306,6 +309,11 @@ class ExecutedOnce:
         self._conditions = tuple(conditions)
         self._tried: dict[tuple[str, int], _Tried] = {}
 
+    def enough(self, scenario: Scenario) -> bool:
+        """Whether a scenario is not worth its runs: so many have been made, and none of it."""
+        many = sum(tried.walk.runs for tried in self._tried.values()) >= TRIED_AT_MOST
+        return many and _name(scenario, 0) not in self._tried
+
     def __call__(
         self,
         kind: type[Evidence[Any]],
@@ -316,7 +324,7 @@ class ExecutedOnce:
         telling: bool = False,
         since_ps: int = 0,
     ) -> Case | None:
-        name = json.dumps(scenario.resolved(), sort_keys=True), since_ps
+        name = _name(scenario, since_ps)
         tried = self._tried.get(name)
         if tried is None:
             tried = self._tried[name] = _Tried(scenario, variant, self._conditions, since_ps)
@@ -324,3 +332,7 @@ class ExecutedOnce:
             return find(kind, scenario, variant, sought, telling=True, since_ps=since_ps)
         evidence = ExecutedFault.first(tried, sought)
         return None if evidence is None else Case(scenario, variant, evidence)
+
+
+def _name(scenario: Scenario, since_ps: int) -> tuple[str, int]:
+    return json.dumps(scenario.resolved(), sort_keys=True), since_ps

@@ -37,7 +37,7 @@ def explore(
         def smaller(share: float, turn: int = turn) -> None:
             advance(EXPLORING + (1 - EXPLORING) * (turn + share) / len(shown))
 
-        seen = breach.aftermath.result, breach, look, smaller
+        seen = breach.aftermath.result, breach, look, smaller, look.enough
         counterexamples.append(tell(shrink(ExecutedFault, scenario.from_schedule(breach.schedule), variant, *seen)))
         smaller(1)
     timed = scenario.crash.view == "timed"

@@ -67,6 +67,8 @@ class Counterexample:
     """The case's run as events for Perfetto, with the failure and what was lost."""
     shrunk: bool = True
     """Whether smaller ones were tried. It shows in so many images that no trial looks at them all, if not."""
+    stopped: bool = False
+    """Whether not all smaller ones were tried: each takes many runs."""
 
     @property
     def manner(self) -> Hashable:

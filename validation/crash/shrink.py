@@ -47,18 +47,19 @@ def shrink(
     violation: V,
     look: Callable[..., Case | None] = find,
     progress: Callable[[float], None] | None = None,
+    enough: Callable[[Scenario], bool] = lambda _: False,
 ) -> Case:
     """The smallest case found for a violation of a scenario's run: no operation, and no lost line, can be spared.
 
     ``kind`` is that of the scenario's fault; ``look`` looks through a scenario as :func:`.case.find` does. ``progress``
-    is told how much of leaving out operations is done. Raises InputError for a user's scheme whose code does not do
-    the same when it runs again.
+    is told how much of leaving out operations is done; smaller scenarios of which ``enough`` says that they would take
+    too long are not tried. Raises InputError for a user's scheme whose code does not do the same when it runs again.
     """
     outages = [*map(_outage, scenario.outages), *result.outages]
     rooms = (None, result.scheme.sizes.updates)  # where a log is cleaned its size matters
     attempts = [
         (
-            _Search(kind, each, variant, violation, outages, look),
+            _Search(kind, each, variant, violation, outages, look, enough),
             [planned(operation, result.history) for operation in chosen],
         )
         for each, chosen in kind.attempts(scenario, result, violation)
@@ -86,7 +87,7 @@ def shrink(
             raise error_of(scheme(variant.scheme), found, "code that does the same in every run: no random, no clock")
     best = search.fewer_operations(best, progress or (lambda _: None))
     best = search.fewer_outages(best)
-    return search.told_from_time_zero(best)
+    return replace(search.told_from_time_zero(best), stopped=search.stopped)
 
 
 class _Search(Generic[V]):
@@ -100,9 +101,13 @@ class _Search(Generic[V]):
         like: V,
         outages: list[_Outage],
         look: Callable[..., Case | None],
+        enough: Callable[[Scenario], bool],
     ) -> None:
         self.kind = kind
         self.look = look
+        self.enough = enough
+        self.stopped = False
+        """Whether operations are left that nobody has tried to leave out."""
         self.scenario = scenario
         self.variant = variant
         self.sought = Sought(like.condition, like.object, like.acknowledged)
@@ -160,7 +165,10 @@ class _Search(Generic[V]):
             start, removed = 0, False
             while start < len(chosen):
                 progress((sizes - size.bit_length() + start / len(chosen)) / sizes)
-                smaller = self.case(chosen[:start] + chosen[start + size :])
+                fewer = chosen[:start] + chosen[start + size :]
+                too_much = bool(fewer) and self.enough(self._scenario(fewer, self.outages))
+                self.stopped = self.stopped or too_much
+                smaller = None if too_much else self.case(fewer)
                 if smaller is not None:
                     best, chosen, removed = smaller, _operations(smaller), True
                 else:
