@@ -373,8 +373,7 @@ def everything():
     found = {}
     for scheme in (*schemes().values(), *map(scheme_named, MADE)):
         for module, number, change in seeded(scheme):
-            short = module.__name__.rpartition(".")[2]
-            found[module.__name__, number] = change.kind, f"{short} {change.name}"
+            found[module.__name__, number] = change.kind, f"{module.__name__.rpartition('.')[2]} {change.name}"
     for name in known_primitives():
         for number, fault in enumerate(step_faults(name)):
             found[name, number] = fault.kind, f"{name} {fault.operator} {fault.text}"
