@@ -81,10 +81,10 @@ def explored(scenario: Scenario) -> Scenario:
     Itself where it says nothing of them. Raises InputError where the workload cannot be as small.
     """
     data, places = scenario.resolved(), dict[FieldPath, str]()
-    for name in EXPLORED_OTHERWISE:
-        if name in data["crash"]:
-            put_field(f"workload.{name}", data["crash"][name], f"crash.{name}", data, places)
-            places["crash", name] = f"crash.{name}"  # it stays, and says that the workload is smaller
+    asked = data.get("crash", {})
+    for name in (name for name in EXPLORED_OTHERWISE if name in asked):
+        put_field(f"workload.{name}", asked[name], f"crash.{name}", data, places)
+        places["crash", name] = f"crash.{name}"  # it stays, and says that the workload is smaller
     if not places:
         return scenario
     if scenario.workload.warmup >= data["workload"]["operations"]:

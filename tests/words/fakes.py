@@ -151,6 +151,7 @@ def scenario(**more: Any) -> SimpleNamespace:
         "title": "Two stores, one power cut",
         "seed": 1,
         "workload": SimpleNamespace(kind="ycsb", keys=200),
+        "crash": SimpleNamespace(operations=None, keys=None),
         "resolved": lambda: resolved,
         "variants": lambda: variants,
         "expect": {"client-active": {"no_lost_ack": "violated"}, "saw": {"no_lost_ack": "holds"}},
