@@ -43,6 +43,7 @@ def main(options: argparse.Namespace) -> int:
     """Plant, judge, print; returns 0 if every fault that survives has a reason, else 1."""
     from ...protocols.primitives import known_primitives
     from ...protocols.registry import is_more_than_listed, scheme, schemes, small
+    from ...protocols.scheme import Scheme
     from ...sim.jobs.cluster import workers
     from ...validation.mutation.score import score
     from ...validation.mutation.step_score import score_primitives
@@ -59,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
     if subject is not None and not chosen and not steps and is_more_than_listed(subject):
         chosen = [small(scheme(subject))]
     if not chosen and not steps:
-        both = [*schemes(), *primitives]
+        both = [*Scheme.registry, *primitives]  # with parts of others, as two-tier
         expected = "a scheme (rpsim list schemes) or a flush primitive (rpsim list primitives)"
         raise InputError(Mistake(f"'{subject}'", expected, nearest=nearest(subject, both)))
     if options.shared and not chosen:
